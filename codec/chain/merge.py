@@ -32,7 +32,7 @@ Deltas = list[tuple[Entry, Record, Delta]]
 class DeltaMerger:
     """Collects consecutive deltas of equal settings, and merges them when there are enough.
 
-    A delta that changes the layout is not merged.
+    A delta that changes the layout, or has settings, is not merged.
 
     Attributes:
         has_changed: Whether records were merged or removed.
@@ -77,7 +77,7 @@ class DeltaMerger:
             return
         self.remove_leftovers()
         alike = not self._collected or self._collected[-1][1].coding == record.coding
-        can_merge = entry.kind == "delta" and not record.has_transition
+        can_merge = entry.kind == "delta" and not (record.has_transition or record.settings)
         if not can_merge or not alike:
             self._set_due()
         begins = can_merge and not self._collected and record.parent == replay.identity

@@ -6,8 +6,8 @@ Not done here: choosing the records and their order (chain).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -39,6 +39,7 @@ class Position:
         track: The live track, valid until the replay goes on.
         delta: What led here; None on a base and in a merged record.
         writer: Program and version that wrote the base before it; None if that does not say.
+        settings: Those of the newest record that has some, since that base; see `Record`.
     """
 
     step: int
@@ -47,6 +48,7 @@ class Position:
     track: Track
     delta: Delta | None
     writer: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def whole(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
@@ -111,6 +113,7 @@ class Replay:
         run: The run of the records.
         identity: The identity of the record that was applied last.
         writer: Program and version that wrote the newest base, and the deltas after it.
+        settings: Those of the newest record that has some, since that base; see `Record`.
         selection: The tensors that the track has; None for all.
     """
 
@@ -121,6 +124,7 @@ class Replay:
         self.run: str | None = None
         self.identity: str | None = None
         self.writer: str | None = None
+        self.settings: Mapping[str, Any] = {}
         self._checked: tuple[str, ...] = ()
 
     @classmethod
@@ -132,7 +136,8 @@ class Replay:
         replay, record = cls(position.track.selection), position.record
         if position.step == record.step:
             replay.track, replay.step = position.track, position.step
-        replay.run, replay.identity, replay.writer = record.run, record.identity, position.writer
+        replay.run, replay.identity = record.run, record.identity
+        replay.writer, replay.settings = position.writer, position.settings
         return replay
 
     def is_past(self, entry: Entry) -> bool:
@@ -160,7 +165,8 @@ class Replay:
                 f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
             )
         delta, track = None, self.track
-        writer = record.writer if record.kind == "base" else self.writer
+        origin = record if record.kind == "base" else self
+        writer, settings = origin.writer, record.settings or origin.settings
         parts: list[tuple[int, str, Delta]] = []
         tables = None  # that a merged record leaves
         if record.kind == "base":
@@ -189,13 +195,13 @@ class Replay:
         for step, digest, part in parts:
             records.apply_checked(record, part, track, digest)
             if step != parts[-1][0]:
-                yield Position(step, entry, record, track, delta, writer)
+                yield Position(step, entry, record, track, delta, writer, settings)
         if tables is not None:
             track.tables = tables
         self.track, self.run, self.identity = track, record.run, record.identity
-        self.writer = writer
+        self.writer, self.settings = writer, settings
         self.step = parts[-1][0] if parts else record.step
-        yield Position(self.step, entry, record, track, delta, writer)
+        yield Position(self.step, entry, record, track, delta, writer, settings)
 
     def check_values(self, where: str) -> None:
         """Raise MalformedRecordError if an edit since the last check made an invalid value.

@@ -30,6 +30,7 @@ from codec.errors import (
 from codec.record import merged
 from codec.record.encode import Draft
 from codec.record.record import Place
+from codec.record.settings import settings_at
 from codec.scheme.coders import coder_of
 from codec.scheme.warmup import warm_up
 from codec.storage.directory import Store
@@ -369,7 +370,8 @@ def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float]
 def _base(position: Position) -> bytes:
     """The bytes of a base that can replace the record of this position."""
     record = position.record
-    place = Place(position.step, record.run, record.parent, record.identity)
+    settings = settings_at(position.settings, record)
+    place = Place(position.step, record.run, record.parent, record.identity, settings=settings)
     draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
     digest = draft.check(position.track).track
     if digest != record.track:

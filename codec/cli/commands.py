@@ -28,7 +28,7 @@ from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS, Coding
 from codec.scheme.remainder import Rest, describe_behind, describe_too_far
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
-from codec.state.policy import Policy, describe_moments, rules
+from codec.state.policy import describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
 from codec.storage import guard as guards
 from codec.storage.directory import remove_unused
@@ -260,7 +260,7 @@ def compress(options: argparse.Namespace) -> int:
     a file differs, or the chain has it under another step, nothing is written.
     """
     settings = {key: getattr(options, key) for key in KEYS}
-    policy = rules(options.policy)
+    policy = rules(options.policy) or None  # None: the chain's
     place = Location(options.output)
     mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
@@ -269,7 +269,7 @@ def compress(options: argparse.Namespace) -> int:
         existing = Chain(chain.path) if chain.step is not None else None
         series = _series(mappings, existing)
         _say_series(series, guessed=options.steps is None)
-        planned = plan(series, existing, Policy(policy)) if existing else Plan([], [], series)
+        planned = plan(series, existing, chain.policy) if existing else Plan([], [], series)
         _say_skipped(planned, where)
         new, progress = planned.new, Progress("compressing", "file")
         try:
@@ -405,7 +405,7 @@ def _say_skipped(planned: Plan, where: str) -> None:
 
 
 def _opened(
-    options: argparse.Namespace, policy: Mapping[str, str], settings: Mapping[str, Any]
+    options: argparse.Namespace, policy: Mapping[str, str] | None, settings: Mapping[str, Any]
 ) -> Checkpointer:
     try:
         return Checkpointer(options.output, policy=policy, resume=options.resume, **settings)

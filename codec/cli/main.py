@@ -147,12 +147,9 @@ def _add_compress_options(parser: Parser) -> None:
     parser.add_argument(
         "--scope",
         choices=SCOPES,
-        default="model",
         help="one alphabet for the whole model or for each tensor (default: model)",
     )
-    parser.add_argument(
-        "--coder", choices=CODERS, default="runlength", help="lossless code (default: runlength)"
-    )
+    parser.add_argument("--coder", choices=CODERS, help="lossless code (default: runlength)")
     parser.add_argument(
         "--policy",
         action="append",
@@ -164,8 +161,8 @@ def _add_compress_options(parser: Parser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="continue an existing chain; files that it has are skipped, others must come after "
-        "its newest step",
+        help="continue an existing chain, with its settings where none are given; files that it "
+        "has are skipped, others must come after its newest step",
     )
 
 

@@ -21,6 +21,7 @@ from codec.chain.replay import Replay
 from codec.record.alphabets import ARRAY, nbytes_of
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.record import Record, stored_layout
+from codec.record.settings import ChainSettings
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
@@ -155,15 +156,17 @@ def lossy_in(record: Record) -> Callable[[str], bool]:
 
 
 def new_bundle(
-    specs: Sequence[TensorSpec], values: Mapping[str, Any], coding: Coding, put: Put
+    specs: Sequence[TensorSpec], values: Mapping[str, Any], settings: ChainSettings, put: Put
 ) -> WrittenBundle:
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
-    draft = Draft.of_base("a base about to be written", BesidePlace(0), track)
+    place = BesidePlace(0, settings=settings.field)
+    draft = Draft.of_base("a base about to be written", place, track)
     record = draft.check(track)
     at = put(record, draft.data)
-    return WrittenBundle(Bundle(track, coding, at, record.run, 0, (at,)), None, at, len(draft.data))
+    bundle = Bundle(track, settings.coding, at, record.run, 0, (at,))
+    return WrittenBundle(bundle, None, at, len(draft.data))
 
 
 def bundle_of(

@@ -68,22 +68,30 @@ class Rules:
     of the model are lossy, except a batch norm's statistics. An optimizer's moments are lossy, and
     its other tensors are exact.
 
+    Attributes:
+        policy: The patterns.
+
     Args:
         patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
         has_logged_moments: Whether an earlier save has logged that moments are lossy.
+        is_checked: Whether an earlier save has checked that every pattern matches a name.
 
     Raises:
         SettingsError: A pattern is wrong.
     """
 
     def __init__(
-        self, patterns: Mapping[str, str] | None = None, *, has_logged_moments: bool = False
+        self,
+        patterns: Mapping[str, str] | None = None,
+        *,
+        has_logged_moments: bool = False,
+        is_checked: bool = False,
     ) -> None:
-        self._policy = Policy(patterns)
-        check_targets(self._policy.targets)
+        self.policy = Policy(patterns)
+        check_targets(self.policy.targets)
         self._has_logged_moments = has_logged_moments
-        self._is_checked = False
-        if SKIP in self._policy.kinds:
+        self._is_checked = is_checked
+        if SKIP in self.policy.kinds:
             raise SettingsError(
                 "DCP would miss a skipped tensor when it loads; leave it out of the state"
             )
@@ -94,12 +102,12 @@ class Rules:
         fqns: the fully qualified names of all ranks. Raises what `Policy.check_matches` raises.
         """
         if not self._is_checked:
-            self._policy.check_matches(fqns)
+            self.policy.check_matches(fqns)
             self._is_checked = True
 
     def is_exact(self, fqn: str) -> bool:
         """Whether a pattern makes this tensor exact."""
-        return self._policy.kind_by_pattern(fqn) == EXACT
+        return self.policy.kind_by_pattern(fqn) == EXACT
 
     def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> Kind:
         """How a tensor is stored: a kind or a target, see `Policy.kind`.
@@ -109,7 +117,7 @@ class Rules:
             path: The keys that lead to it in the nested state.
             is_moment: Whether `moments_among` finds its `tree_name` among those of the state.
         """
-        if kind := self._policy.kind_by_pattern(fqn):
+        if kind := self.policy.kind_by_pattern(fqn):
             return kind
         if is_moment:
             return MOMENT
@@ -147,7 +155,7 @@ class Rules:
         """A sentence, once, about moments that are lossy without a pattern; otherwise ""."""
         if self._has_logged_moments:
             return ""
-        kind_by_pattern = self._policy.kind_by_pattern
+        kind_by_pattern = self.policy.kind_by_pattern
         sentence = describe_moments(c.spec for c in chunks if not kind_by_pattern(c.item.index.fqn))
         self._has_logged_moments = bool(sentence)
         return sentence
@@ -183,6 +191,11 @@ def name_of(index: MetadataIndex) -> str:
     if index.offset is None:
         return f"{index.fqn}@{VALUE}"
     return f"{index.fqn}@{','.join(map(str, index.offset))}"
+
+
+def fqn_of(name: str) -> str:
+    """The fully qualified name in a chunk's name."""
+    return name.rpartition("@")[0]
 
 
 def value_of(chunk: Chunk, planner: SavePlanner) -> torch.Tensor:

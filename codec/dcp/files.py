@@ -13,7 +13,7 @@ Not done here: where files lie (stores), what is in a record (record), which rec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -115,6 +115,13 @@ def parent_of(run: Run, at: RecordAt) -> RecordAt | None:
     """The record that this one builds on, None for a base. Raises as `read_beginning`."""
     record = read_beginning(run, at)
     return None if record.kind == "base" else _parent(record)
+
+
+def settings_before(run: Run, at: RecordAt) -> Mapping[str, Any]:
+    """The settings in the base that a record builds on. Raises as `read_beginning`."""
+    while (parent := parent_of(run, at)) is not None:
+        at = parent
+    return read_beginning(run, at).settings
 
 
 def read_beginning(run: Run, at: RecordAt) -> Record:

@@ -16,10 +16,10 @@ from torch.distributed.checkpoint.storage import WriteResult
 
 from codec.errors import BudgetError, SourceError, WriteError
 from codec.record.record import Record
+from codec.record.settings import ChainSettings, refuse_lossy
 from codec.scheme.budget import SharedBudget
-from codec.scheme.coding import Coding
 from codec.state.moments import first_of
-from codec.state.policy import moments_among
+from codec.state.policy import LOSSY, Kind, moments_among
 from codec.state.tensors import Layout
 
 from .bundles import Bundle, WrittenBundle, new_bundle
@@ -38,10 +38,15 @@ class RankState:
         bundles: Its chunks and their tracks.
         n: Saves since the last one that needs no other directory; -1 before the first save. The
             same on all ranks, whether they had chunks in a save or not.
+        exact: Fully qualified names of tensors that may be lossy and are exact in the step to
+            resume from; empty later on.
+        chain: The settings in that step.
     """
 
     bundles: list[Bundle] = field(default_factory=list)
     n: int = -1
+    exact: frozenset[str] = frozenset()
+    chain: ChainSettings | None = None
 
     def needs(self) -> set[RecordAt]:
         """The records that a save may build on."""
@@ -78,16 +83,16 @@ class RankWriter:
         step: The directory.
         rank: This rank.
         rules: Which chunks are lossy.
-        coding: How deltas are coded.
+        settings: Those of the chain.
         before: The rank's state; with an empty one all records are bases. Only `RankSave.commit`
             changes it.
     """
 
     def __init__(
-        self, step: Step, rank: int, rules: Rules, coding: Coding, before: RankState
+        self, step: Step, rank: int, rules: Rules, settings: ChainSettings, before: RankState
     ) -> None:
-        self._step, self._rank, self._rules, self._coding = step, rank, rules, coding
-        self._before = before
+        self._step, self._rank, self._rules, self._settings = step, rank, rules, settings
+        self._coding, self._before = settings.coding, before
         self.part = RankSave(n=before.n + 1)
 
     def run(self, plan: SavePlan, planner: SavePlanner) -> RankSave:
@@ -97,6 +102,7 @@ class RankWriter:
             BudgetError: The budget is too small for any change of a bundle's chunks.
             DTypeError, StateMismatchError: A tensor cannot be stored.
             RecordError: A record cannot be read again.
+            SettingsError: Exact tensors of the step to resume from would become lossy by default.
             WriteError: The disk refuses.
         """
         paths: Any = getattr(planner, "mappings", None) or {}
@@ -104,12 +110,23 @@ class RankWriter:
         moments = moments_among(tree_name(fqn, path) for fqn, path in keys.items())
         chunks = [self._rules.chunk(i, keys[i.index.fqn], moments, planner) for i in plan.items]
         chunks = with_ties(chunks, self._rules, planner)
+        self._check_exact(chunks)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
         whole = self._deltas(chunks, planner)
         self._bases([c for c in whole if c.spec.lossy], planner)
         self._bases([c for c in whole if not c.spec.lossy], planner)
         return self.part
+
+    def _check_exact(self, chunks: Sequence[Chunk]) -> None:
+        """Raise SettingsError if tensors of the step to resume from would become lossy unsaid."""
+        before, says = self._before, self._rules.policy.says
+        lossy: dict[str, Kind] = {}
+        for chunk in chunks:
+            fqn = chunk.item.index.fqn
+            if chunk.spec.lossy and fqn in before.exact and not says(fqn):
+                lossy[fqn] = chunk.spec.family.target or LOSSY
+        refuse_lossy(lossy, self._settings, before.chain, self._step)
 
     def _deltas(self, chunks: Sequence[Chunk], planner: SavePlanner) -> Iterable[Chunk]:
         """Write the deltas of chunks that have a track; a budget is divided among the lossy ones.
@@ -168,7 +185,7 @@ class RankWriter:
             group = [c for pair in pairs for c in pair]
             values = {c.name: value_of(c, planner) for c in group}
             specs = [c.spec for c in group]
-            self._note(new_bundle(specs, values, self._coding, self._put), group)
+            self._note(new_bundle(specs, values, self._settings, self._put), group)
 
     def _note(self, written: WrittenBundle, chunks: Sequence[Chunk]) -> None:
         """Add a bundle with these chunks to the rank's part."""

@@ -26,13 +26,24 @@ from codec import version
 from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
-from codec.scheme.coding import Coding
+from codec.record.settings import ChainSettings, Given, settings_at
 from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 
 from .bundles import bundle_of
-from .files import RecordAt, check_steps_exist, is_of, mark_of, marks, marks_among, rebuild
+from .chunks import fqn_of
+from .files import (
+    RecordAt,
+    check_steps_exist,
+    is_of,
+    mark_of,
+    marks,
+    marks_among,
+    read_beginning,
+    rebuild,
+    settings_before,
+)
 from .rank_writer import RankState, read_item
 from .stores import METADATA, Run, Step, files_of, run_at, step_at
 
@@ -244,7 +255,7 @@ def needed_names(step: Step) -> set[str]:
 
 def newest_step(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> Path | str | None:
+) -> str | None:
     """The directory of the newest complete step of a training, to load or to resume from.
 
     A step is complete once it has its `.metadata`, which DCP writes last. The last number in a
@@ -269,7 +280,7 @@ def newest_step(
         return None
     except OSError as exc:
         raise ChainError(f"{run}: cannot be listed: {exc}") from exc
-    return next((step.place for step in reversed(steps) if step.has(METADATA)), None)
+    return next((str(step.place) for step in reversed(steps) if step.has(METADATA)), None)
 
 
 def numbered_steps(run: Run) -> list[Step]:
@@ -297,34 +308,49 @@ def _reader_of(step: Step) -> ChainReader:
     return reader
 
 
-def resume_from(step: Step, rank: int, coding: Coding) -> RankState:
-    """A rank's state after a save, rebuilt from its records.
+def resume_from(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
+    """A rank's state after a save, rebuilt from its records, and the settings to go on with.
+
+    All ranks go on with bases, as with a new writer, if another version wrote the step, or if
+    another policy is given than that in its bases.
 
     Raises:
         ChainError, RecordError: A record cannot be read; the message says how to go on without.
     """
     way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
-        return _state_at(step, rank, coding)
+        return _state_at(step, rank, given)
     except ChainError as exc:
         raise type(exc)(f"{exc}. {way_out}") from exc
     except RecordError as exc:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _state_at(step: Step, rank: int, coding: Coding) -> RankState:
+def _state_at(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
     by_rank = not step.has(METADATA)  # saved without collectives
     metadata = _reader_of(step).read_metadata(**({"rank": rank} if by_rank else {}))
-    state = RankState(n=0)
-    chunks: dict[RecordAt, list[str]] = {}
+    n, chunks = 0, dict[RecordAt, list[str]]()
     for item in (metadata.storage_data or {}).values():
         at, steps, name = read_item(item, step)
-        state.n = max(state.n, len(steps))  # of all ranks: they write their next base together
-        if is_of(at.file, rank):
-            chunks.setdefault(at, []).append(name)
-    for at, names in chunks.items():
-        replay, needs = rebuild(step.run, at)
-        if replay.writer != version.WRITER:  # all ranks go on with bases, as with a new writer
-            return RankState()
-        state.bundles.append(bundle_of(replay, needs, names, coding))
-    return state
+        n = max(n, len(steps))  # of all ranks: they write their next base together
+        chunks.setdefault(at, []).append(name)
+    own = {at: rebuild(step.run, at) for at in chunks if is_of(at.file, rank)}
+    field: Mapping[str, Any] = {}
+    for at, (replay, _) in own.items():
+        field = field or replay.settings  # all bases have the same
+        if replay.track is not None and any(t.lossy for t in replay.track.layout.tensors):
+            field = settings_at(replay.settings, read_beginning(step.run, at))
+            break
+    if chunks and not own:
+        field = settings_before(step.run, next(iter(chunks)))
+    chain = ChainSettings.of_field(field, str(step)) if field else None
+    settings = given.after(chain or ChainSettings.default("tensor"))
+    bundles = [
+        bundle_of(replay, needs, chunks[at], settings.coding) for at, (replay, needs) in own.items()
+    ]
+    specs = [spec for bundle in bundles for spec in bundle.specs.values()]
+    exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
+    is_foreign = any(replay.writer != version.WRITER for replay, _ in own.values())
+    if is_foreign or (chain and settings.policy.text != chain.policy.text):
+        bundles, n = [], -1
+    return RankState(bundles, n, frozenset(exact), chain), settings

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Concatenate, NoReturn
 
 import torch.distributed as dist
@@ -26,8 +28,9 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
+from codec.record.settings import ChainSettings, Given
 from codec.saving.recorder import check_history
-from codec.scheme.coding import UNSET, Coding
+from codec.scheme.coding import UNSET
 from codec.scheme.warmup import warm_up_beside
 
 from .chunks import Rules, copy_with_ties
@@ -37,6 +40,8 @@ from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
 from .stores import METADATA, LocalRun, Run, Step, files_of, is_temporary, step_at
+
+_log = logging.getLogger(__name__)
 
 BASE_EVERY = 50  # deltas of a bundle that a restore reads at most, besides its base
 
@@ -64,9 +69,13 @@ class ChainWriter(FileSystemWriter):
     does not answer, and RecordError or ChainError if the step to resume from cannot be read.
 
     The settings from bits to distance are those of `Coding`. Without any target the distance is
-    0.3. An alphabet belongs to one chunk, or with scope "model" to a rank's record. A budget limits
-    each rank's deltas of a save, headers included: it is a share of the float32 size of the lossy
-    chunks that get a delta. Bases and an optimizer's moments are not counted.
+    0.3, the scope is "tensor", the coder "runlength". With ``resume``, these and the policy are
+    those of the step to go on from, unless they are given; the log says what differs, and with
+    another policy the first save holds bases. What is exact in that step becomes lossy only if a
+    pattern that is given says so; else a save raises SettingsError. An alphabet belongs to one
+    chunk, or with scope "model" to a rank's record. A budget limits each rank's deltas of a save,
+    headers included: it is a share of the float32 size of the lossy chunks that get a delta. Bases
+    and an optimizer's moments are not counted.
 
     Args:
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
@@ -75,11 +84,13 @@ class ChainWriter(FileSystemWriter):
             nothing on any rank, unless its kind ends in "?" ("exact?"), or with
             use_collectives=False, where no rank knows the names of other ranks. Without ``resume``
             it logs that an optimizer's moments are lossy.
-        base_every: Saves with deltas between two that need no other directory; None: no limit.
+        base_every: Saves with deltas between two that need no other directory; None: no limit. The
+            default is 50, or ``keep`` if that is less.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
-            training on which none of these builds; None removes nothing. Needs base_every: at most
-            keep + base_every directories exist. Steps saved by an earlier process count if
-            ``resume`` names one of them and they were saved with ``keep`` too. Other files stay.
+            training on which none of these builds; None removes nothing. At most keep + base_every
+            directories exist, by default twice as many as are kept. Steps saved by an earlier
+            process count if ``resume`` names one of them and they were saved with ``keep`` too.
+            Other files stay.
         resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
             this rank still has. Without it, or if another version wrote that step, the first save
             of a process is a base.
@@ -93,28 +104,40 @@ class ChainWriter(FileSystemWriter):
         self,
         path: str | os.PathLike[str] | None = None,
         bits: int | None = UNSET,
-        scope: str = "tensor",
-        coder: str = "runlength",
+        scope: str | None = None,
+        coder: str | None = None,
         *,
         budget: float | None = None,
         tolerance: float | None = None,
         quantizer: str | None = None,
         distance: float | None = None,
         policy: Mapping[str, str] | None = None,
-        base_every: int | None = BASE_EVERY,
+        base_every: int | None = UNSET,
         keep: int | None = None,
         resume: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        check_history(base_every, None)
         self._retention = None if keep is None else Retention(keep)
+        if base_every is UNSET:  # with keep, about twice as many directories stay
+            base_every = BASE_EVERY if keep is None else min(keep, BASE_EVERY)
+        check_history(base_every, None)
         if keep is not None and base_every is None:
             raise SettingsError(
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
+        self._given = Given.of(
+            policy,
+            bits=bits,
+            scope=scope,
+            coder=coder,
+            budget=budget,
+            tolerance=tolerance,
+            quantizer=quantizer,
+            distance=distance,
+        )
+        self._settings = self._given.after(ChainSettings.default("tensor"))
         self._rules = Rules(policy, has_logged_moments=resume is not None)
-        self._coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
         self._base_every = base_every
         self._options = storage_options
         self._resume = None if resume is None else step_at(resume, storage_options)
@@ -212,20 +235,25 @@ class ChainWriter(FileSystemWriter):
                     f"steps must lie beside each other: {step} cannot go on from {self._resume}, "
                     "which lies elsewhere"
                 )
-            self._state = resume_from(self._resume, self._rank, self._coding)
+            self._state, self._settings = resume_from(self._resume, self._rank, self._given)
+            chain = self._state.chain
+            if self._is_coordinator and chain and (text := self._settings.differences(chain)):
+                _log.warning("%s: goes on with %s", self._resume, text)
+            if self._given.policy is None:
+                patterns = self._settings.policy.given.get("policy")
+                self._rules = Rules(patterns, has_logged_moments=True, is_checked=True)
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
         if not all_exist(step.run, self._state.needs()):
             # Records that the next delta would build on were removed, perhaps not those of all
             # ranks. `n` stays, so that all ranks write their next base at the same step.
-            self._state = RankState(n=self._state.n)
+            self._state = replace(self._state, bundles=[])
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
         due = self._base_every is not None and self._state.n >= self._base_every
-        saving = RankWriter(
-            step, self._rank, self._rules, self._coding, RankState() if due else self._state
-        )
+        before = replace(self._state, bundles=[], n=-1) if due else self._state
+        saving = RankWriter(step, self._rank, self._rules, self._settings, before)
         try:
             part = saving.run(plan, planner)
         except BaseException:

@@ -79,8 +79,8 @@ class Header:
         if self.coding is None:
             words = ["b", f"{self.step}", self.run or "-", parent, track]
         else:
-            letters = self.kind[0] + self.coding.scope[0] + CODERS[self.coding.coder].letter
-            words = [letters, f"{self.step}", parent, track, _keep_word(self.coding)]
+            letters, keep = coding_text(self.coding).split(" ")
+            words = [self.kind[0] + letters, f"{self.step}", parent, track, keep]
         if self.rest is not None:
             words.append(",".join(_thousandths(share) for share in self.rest))
         return "".join(f"{word} " for word in (f"{self.format}", *words))
@@ -120,6 +120,18 @@ class Header:
         coding = _coding_of(word["keep"], scope, coder, where)
         rest = _rest_of(word["rest"], where) if "rest" in word else None
         return cls(kind, step, None, parent, track, coding, rest, int(words[0]))
+
+
+def coding_text(coding: Coding) -> str:
+    """Settings in the letters of scope and coder and the word KEEP: "mr d0.3"."""
+    return f"{coding.scope[0]}{CODERS[coding.coder].letter} {_keep_word(coding)}"
+
+
+def coding_of_text(text: Any, where: str) -> Coding:
+    """The settings in a text of `coding_text`. Raises MalformedRecordError."""
+    letters, _, keep = text.partition(" ") if isinstance(text, str) else ("", "", "")
+    _, scope, coder = _names_of(f"d{letters}", where)
+    return _coding_of(keep, scope, coder, where)
 
 
 def digest_word(digest: str) -> str:

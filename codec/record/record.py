@@ -64,6 +64,7 @@ from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
+SETTINGS = "settings"  # with which a writer goes on, see the module `settings`
 JUMP = "jump"  # the step at which a jump begins
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
@@ -140,6 +141,12 @@ class Record:
         return self.header.coding
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """With which settings a writer goes on, see `settings`; empty if it does not say."""
+        field = self.more.get(SETTINGS)
+        return field if isinstance(field, dict) else {}
+
+    @property
     def rest(self) -> Rest | None:
         """How much of the lossy weights' change its last step leaves out; None if unknown."""
         return self.header.rest
@@ -184,7 +191,8 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record. jumps_from: of a jump.
+    run: None for the first record. jumps_from: of a jump. settings: None where those of a record
+    before hold.
     """
 
     step: int
@@ -192,11 +200,13 @@ class Place:
     parent: str | None = None
     replaces: str | None = None
     jumps_from: int | None = None
+    settings: Mapping[str, Any] | None = None
 
     def more(self) -> dict[str, Any]:
         """The fields of the array MORE that describe the place."""
-        replaces = {"replaces": digest_word(self.replaces)} if self.replaces else {}
-        return replaces if self.jumps_from is None else {**replaces, JUMP: self.jumps_from}
+        replaces = digest_word(self.replaces) if self.replaces else None
+        fields = {"replaces": replaces, JUMP: self.jumps_from, SETTINGS: self.settings or None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def dump_base(place: Place, track: Track) -> bytes:
@@ -226,8 +236,12 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
 
 
 def longest_place(place: Place) -> Place:
-    """A place with the longest run, parent and step; the step has as many digits as this one's."""
-    return replace(place, step=10 ** len(str(place.step)) - 1, run="0" * RUN, parent="0" * HEX)
+    """A place with the longest run, parent and step; the step has as many digits as this one's.
+
+    It has no settings: a budget does not pay for them.
+    """
+    longest = {"step": 10 ** len(str(place.step)) - 1, "run": "0" * RUN, "parent": "0" * HEX}
+    return replace(place, **longest, settings=None)
 
 
 def header_nbytes(

@@ -79,7 +79,7 @@ class GradientCheckpointer(Checkpointer):
         *,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
-        resume: bool = False,
+        resume: bool | str = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_history(base_every, keep_bases)

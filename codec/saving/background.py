@@ -24,6 +24,7 @@ from typing import Any
 from codec.chain.chain import Chain
 from codec.errors import ChainError, ChainNotFoundError, LccError, SkippedRecordWarning, WriteError
 from codec.record.layouts import entries_of
+from codec.record.settings import ChainSettings
 from codec.scheme.workers import threads
 from codec.state import edits
 from codec.state.tensors import Layout
@@ -71,7 +72,8 @@ class Background:
                 raise error_of(answer)
             for text in answer["warnings"]:
                 warnings.warn(text, SkippedRecordWarning, stacklevel=3)
-            self.step = answer["step"]
+            self.step, self.differences = answer["step"], answer["differences"]
+            self.settings = ChainSettings.of_field(answer["settings"], str(self.path))
         except BaseException:
             self._end()
             raise

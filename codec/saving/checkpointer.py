@@ -18,7 +18,8 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.scheme.coding import UNSET, Coding, check_targets
+from codec.record.settings import Given
+from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up_beside
 from codec.state.policy import (
@@ -36,7 +37,7 @@ from codec.storage.location import Location
 
 from .background import Background
 from .call_lock import CallLock
-from .recorder import Recorder, Settings, check_history, check_step
+from .recorder import Recorder, Settings, check_history, check_resume, check_step
 from .saved import Saved
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,11 @@ class Checkpointer:
 
     The settings from bits to distance are those of `Coding`. A budget also pays for the record's
     header. Without any target the distance is 0.3, which keeps a restart close to one from exact
-    weights (docs/explanation/results.md).
+    weights (docs/explanation/results.md). The scope is "model", the coder "runlength".
+
+    A chain that is resumed goes on with its own settings: those from bits to distance, policy and
+    ema. One that is given takes the place of the chain's, and the log says so. What is exact in the
+    chain becomes lossy only if a pattern that is given says so, or `ema`.
 
     With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
     takes the chain over from a writer that has not closed it, or that does not know whether its
@@ -60,6 +65,7 @@ class Checkpointer:
     Attributes:
         path: Where the chain lies.
         coding: The settings of its deltas.
+        policy: Which tensors are lossy.
 
     Args:
         path: The directory, made if it is missing, or its URL.
@@ -78,9 +84,10 @@ class Checkpointer:
         keep_bases: How many of the newest bases stay, at least 2; older records are removed. None
             keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
-            directory that holds records is refused. Damaged records at the end are set aside, with
-            SkippedRecordWarning. A chain of another version goes on with a base, as does one whose
-            newest step only a jump reaches, around damaged records.
+            directory that holds records is refused. "required": there must be a chain. Damaged
+            records at the end are set aside, with SkippedRecordWarning. A chain of another version
+            or policy goes on with a base, as does one whose newest step only a jump reaches, around
+            damaged records.
         jumps: Also write jumps: a record that leads over 8 saves, or 64, at once, if it takes at
             most half of their bytes. Restores, and followers that are far behind, read it in place
             of theirs. Every eighth save then takes longer, and memory holds the state up to three
@@ -94,9 +101,11 @@ class Checkpointer:
             environment.
 
     Raises:
-        SettingsError: A setting is out of range.
+        SettingsError: A setting is out of range, or makes exact tensors of a chain lossy by
+            default.
         LockedError: Another writer is at work there.
         StepOrderError: Records are there, and resume is False.
+        ChainNotFoundError: None are there, and resume is "required".
         RecordError, ChainError: No step of the chain to resume restores.
         WriteError: The directory cannot be made.
     """
@@ -105,8 +114,8 @@ class Checkpointer:
         self,
         path: str | os.PathLike[str],
         bits: int | None = UNSET,
-        scope: str = "model",
-        coder: str = "runlength",
+        scope: str | None = None,
+        coder: str | None = None,
         *,
         budget: float | None = None,
         tolerance: float | None = None,
@@ -117,12 +126,23 @@ class Checkpointer:
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
         jumps: bool = False,
-        resume: bool = False,
+        resume: bool | str = False,
         asynchronous: bool = False,
         when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.coding = Coding.safe(bits, scope, coder, budget, tolerance, quantizer, distance)
+        given = Given.of(
+            policy,
+            ema,
+            bits=bits,
+            scope=scope,
+            coder=coder,
+            budget=budget,
+            tolerance=tolerance,
+            quantizer=quantizer,
+            distance=distance,
+        )
+        check_resume(resume)
         check_history(base_every, keep_bases)
         if when_busy not in (None, *WHEN_BUSY):
             raise SettingsError(
@@ -133,20 +153,21 @@ class Checkpointer:
                 f"when_busy={when_busy!r} is for saves in the background; pass asynchronous=True "
                 "too, or leave when_busy out"
             )
-        self._policy = Policy(policy, ema)
-        check_targets(self._policy.targets)
-        self._front = Front(self._policy)
         self._logged_layout: Layout | None = None
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
-        settings = Settings(location, self.coding, resume, base_every, keep_bases, jumps)
+        settings = Settings(location, given, resume, base_every, keep_bases, jumps)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
             warm_up_beside()  # while the training computes its first iterations
+        self.coding, self.policy = self._recorder.settings.coding, self._recorder.settings.policy
+        self._front = Front(self.policy, is_checked=self.step is not None and policy is None)
+        if differences := self._recorder.differences:
+            _log.warning("%s: goes on with %s", location, differences)
         # A resumed chain logged both when it began, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
         if (tracker := self._recorder.tracker) is not None:
@@ -227,7 +248,7 @@ class Checkpointer:
 
     def _suggest_patterns(self, layout: Layout) -> None:
         """Log which exact tensors may be weights under an unknown name; averages separately."""
-        patterns = self._policy.suggested_patterns(layout.tensors)
+        patterns = self.policy.suggested_patterns(layout.tensors)
         if averages := [p for p in patterns if is_average(p)]:
             _log.warning(
                 "%s: %s: averaged weights (EMA), stored exactly, every change to the last bit, "
@@ -249,7 +270,7 @@ class Checkpointer:
 
     def _say_moments(self, layout: Layout) -> None:
         """Log that an optimizer's moments are lossy, unless a pattern of the policy says so."""
-        of_default = (t for t in layout.tensors if self._policy.kind_by_pattern(t.name) is None)
+        of_default = (t for t in layout.tensors if self.policy.kind_by_pattern(t.name) is None)
         if sentence := describe_moments(of_default):
             self._says_moments = False
             _log.warning("%s: %s", self._location, sentence)
@@ -333,13 +354,15 @@ def _is_below(name: str, places: frozenset[str]) -> bool:
 class Front:
     """Splits states into parts, faster if a state has the structure of the last one.
 
+    is_checked: the patterns have matched a state of this chain before.
+
     Attributes:
         layout: Of the last state.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, is_checked: bool = False) -> None:
         self._policy = policy
-        self._has_checked_policy = False
+        self._has_checked_policy = is_checked
         self._template: Template | None = None
         self._lists: Lists = {}  # long lists, for all templates
         self._fingerprints: tuple[tuple[Any, ...], ...] = ()

@@ -19,7 +19,7 @@ import warnings
 from codec import child, errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from codec.record.layouts import specs_of
-from codec.scheme.coding import Coding
+from codec.record.settings import Given
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 from codec.state import edits
@@ -102,13 +102,13 @@ def settings_message(settings: Settings) -> Message:
             f"{location}: asynchronous saving hands storage_options to another process as JSON, "
             f"which cannot hold these: {reason}"
         )
-    return vars(settings) | {"path": arguments, "coding": settings.coding.header()}
+    return vars(settings) | {"path": arguments, "given": vars(settings.given)}
 
 
 def settings_of(message: Message) -> Settings:
     """The settings in a message."""
-    location, coding = Location(*message["path"]), Coding(**message["coding"])
-    return Settings(**message | {"path": location, "coding": coding})
+    location, given = Location(*message["path"]), Given(**message["given"])
+    return Settings(**message | {"path": location, "given": given})
 
 
 def saved_message(saved: Saved) -> Message:
@@ -154,7 +154,8 @@ def _serve(line: Line, parent_pid: int) -> None:
             warnings.simplefilter("always")
             recorder = Recorder(settings_of(first["settings"]))
         texts = [str(w.message) for w in caught if issubclass(w.category, SkippedRecordWarning)]
-        line.send({"step": recorder.step, "warnings": texts})
+        found = {"settings": recorder.settings.field, "differences": recorder.differences}
+        line.send({"step": recorder.step, "warnings": texts} | found)
     except Exception as exc:
         line.send(error_message(exc, None))
         return

@@ -18,7 +18,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.header import MAX_STEP
 from codec.record.record import Place, Record
+from codec.record.settings import ChainSettings, Given, check_exact, settings_at
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
@@ -63,6 +64,7 @@ AT_LEAST = 32  # deltas before such a new base, since a small model's base is mo
 FAR_BEHIND = 0.5  # share of the distance trained since the base; above it, the log warns
 SETTLED = 3  # deltas after a base; before that, little was trained and most may be postponed
 MOST_NEW = 0.5  # share of a state in a transition; above it, a base is at most twice as large
+REQUIRED = "required"  # in place of resume=True: there must be a chain
 NONE_RESTORES = (
     "no step restores: put back a copy of the record, or begin a chain in another directory, "
     "without resume"
@@ -77,8 +79,8 @@ class Settings:
     """The settings of a `Checkpointer` that the recorder needs."""
 
     path: Location
-    coding: Coding
-    resume: bool
+    given: Given
+    resume: bool | str  # or REQUIRED
     base_every: int | None
     keep_bases: int | None
     jumps: bool
@@ -138,10 +140,14 @@ class Recorder:
 
     Attributes:
         tracker: Holds the track; None before the first save, and after an interrupted save.
+        settings: Those given, and the chain's or the default where none were.
+        differences: In which of them the given ones differ from the chain's, in words.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.path, self.coding = settings.path, settings.coding
+        self.path, self._given = settings.path, settings.given
+        self.settings = self._given.after(ChainSettings.default())
+        self.differences = ""
         self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
         self._written = _SinceBase()
         self.tracker: Tracker | None = None
@@ -150,12 +156,15 @@ class Recorder:
         self._unconfirmed: Draft | None = None  # may be there, though its save did not end
         self._encoder = DeltaEncoder()
         self._is_base_due = False  # because another version wrote the newest base
+        self._is_policy_new = False  # the next record has to hold it
         self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
-        self._directory = settings.path.store(takes_over=settings.resume)
+        if settings.resume == REQUIRED:
+            _check_exists(settings.path)  # before a directory is made
+        self._directory = settings.path.store(takes_over=bool(settings.resume))
         self._jumps = Jumps(self._directory) if settings.jumps else None
         try:
-            self._continue_chain(settings.resume)
+            self._continue_chain(bool(settings.resume))
         except BaseException:
             self._directory.close()
             raise
@@ -164,6 +173,11 @@ class Recorder:
     def step(self) -> int | None:
         """The newest step."""
         return self._newest.step if self._newest else None
+
+    @property
+    def coding(self) -> Coding:
+        """How deltas are coded."""
+        return self.settings.coding
 
     def save(
         self,
@@ -214,7 +228,7 @@ class Recorder:
         self._needed.append(draft.name)
         self._written = self._written.and_then(record.kind, record.nbytes)
         self.tracker = _committed(prepared.tracker, delta)
-        self._is_base_due = False
+        self._is_base_due = self._is_policy_new = False
         if delta is None:
             self._remove_history()
         if self._jumps and self.tracker:
@@ -228,6 +242,7 @@ class Recorder:
         self, place: Place, layout: Layout, arrays: Arrays, values: tuple[str, ...]
     ) -> _Prepared:
         tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
+        place = replace(place, settings=self.settings.field)
         draft = Draft.of_base(record_name(place.step, "base"), place, tracker.track)
         return _Prepared(draft, tracker, arrays)
 
@@ -249,6 +264,8 @@ class Recorder:
                 return None
         new = transition.arrays if transition else {}
         arrays = arrays | {n: tracker.track.arrays[n] for n in unchanged if n not in new}
+        if self._is_policy_new:
+            place = replace(place, settings=self.settings.field)
         delta = self._encode(tracker, place, arrays, values, transition)
         draft = Draft.of_delta(record_name(place.step, "delta"), place, tracker.track, delta)
         return _Prepared(draft, tracker, arrays)
@@ -343,7 +360,13 @@ class Recorder:
             if entry.step <= position.step:
                 self._written = self._written.and_then(entry.kind, entry.nbytes)
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
+        field = settings_at(position.settings, record)
+        chain_settings = ChainSettings.of_field(field, record.where)
+        self.settings = self._given.after(chain_settings)
+        check_exact(position.track.layout, self.settings, chain_settings, self.path)
+        self.differences = self.settings.differences(chain_settings)
         self.tracker = Tracker.resume(position.track, self.coding)
+        self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
         # A delta has the writer of the base before it.
         self._is_base_due |= position.writer != version.WRITER
 
@@ -391,6 +414,23 @@ class Recorder:
             if changed(track):
                 self.tracker = None  # the next save is a base
             raise error from exc
+
+
+def _check_exists(path: Location) -> None:
+    """Raise ChainNotFoundError, with what to do, unless a chain is there."""
+    try:
+        Chain(path)
+    except ChainNotFoundError as exc:
+        raise ChainNotFoundError(
+            f"{exc}; resume={REQUIRED!r} begins none: give the path of a chain, or pass "
+            "resume=True, which begins one where none is"
+        ) from exc
+
+
+def check_resume(resume: Any) -> None:
+    """Raise SettingsError unless this is a bool or REQUIRED."""
+    if not isinstance(resume, bool) and resume != REQUIRED:
+        raise SettingsError(f"resume is True, False or {REQUIRED!r}; got {resume!r}"[:300])
 
 
 def _log_missing(step: int, names: Sequence[str]) -> None:

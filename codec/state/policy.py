@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from codec.errors import SettingsError
 
@@ -90,6 +90,22 @@ class Policy:
             self._patterns[pattern] = kind
             if bare != text:
                 self._optional.add(pattern)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that lead to this policy: "policy" and "ema", those that are given."""
+        patterns = {
+            pattern: f"{kind}{OPTIONAL if pattern in self._optional else ''}"
+            for pattern, kind in self._patterns.items()
+        }
+        return ({"policy": patterns} if patterns else {}) | (
+            {"ema": self._ema} if self._ema else {}
+        )
+
+    @property
+    def text(self) -> str:
+        """The same as text: "policy={…}, ema='lossy'"."""
+        return ", ".join(f"{k}={v!r}" for k, v in ({"policy": {}} | self.given).items())
 
     @property
     def kinds(self) -> list[Kind]:
@@ -164,6 +180,10 @@ class Policy:
         is_model = family(name).is_model or (self._ema == LOSSY and is_average(name))
         return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
 
+    def says(self, name: str) -> bool:
+        """Whether a pattern, or `ema`, decides how a tensor is stored, and not the default."""
+        return self.kind_by_pattern(name) is not None or bool(self._ema and is_average(name))
+
     def kind_by_pattern(self, name: str) -> Kind | None:
         """The kind or target of the first pattern that matches; None if no pattern matches."""
         kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
@@ -186,8 +206,8 @@ class Policy:
                 continue
             if not family(t.name).is_model and self.kind_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
-                keys = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
-                sizes[next(keys, _escaped(t.name))] += t.size
+                keys = (f"{escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
+                sizes[next(keys, escaped(t.name))] += t.size
         if sizes.total() < SUBSTANTIAL * sum(t.size for t in outside):
             return []
         least = SUBSTANTIAL * max(sizes.values(), default=0)
@@ -234,7 +254,7 @@ def _names_optimizer(keys: Sequence[str]) -> bool:
     )
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """A pattern that only this name matches."""
     return re.sub(r"([*?[])", r"[\1]", name)
 
@@ -312,7 +332,7 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     keys = sorted({_key(t.name) for t in alone})
     kinds = sorted({_kind_of(key) for key in keys})
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
-    exact = ", ".join(f"{_escaped(key) + '*'!r}: 'exact'" for key in above)
+    exact = ", ".join(f"{escaped(key) + '*'!r}: 'exact'" for key in above)
     bits = ", ".join(sorted({str(t.family.target).removeprefix("bits=") for t in alone}))
     n, nbytes = len(alone), sum(t.track_nbytes for t in alone)
     size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"

@@ -89,8 +89,12 @@ class TensorSpec:
     @lazy
     def is_default(self) -> bool:
         """Whether this describes a numpy array to which no policy applies."""
-        lossy = self.dtype in LOSSY_DTYPES and self.size >= TINY_ELEMENTS
-        return (self.lossy, self.library, self.family) == (lossy, "numpy", MODEL)
+        return (self.lossy, self.library, self.family) == (self.may_be_lossy, "numpy", MODEL)
+
+    @property
+    def may_be_lossy(self) -> bool:
+        """Whether dtype and size allow it."""
+        return self.dtype in LOSSY_DTYPES and self.size >= TINY_ELEMENTS
 
     @lazy
     def alone(self) -> bool:

@@ -406,7 +406,7 @@ def _give_name(
             place, at = (path, None) if nameless is None else (path.name, nameless)
             if _identity(descriptor) == _identity(place, at):
                 return
-            if isinstance(exc, FileExistsError):
+            if isinstance(exc, FileExistsError) and not overwrite:
                 text = f"{path}: exists already, and records are never overwritten"
                 raise StepOrderError(text) from exc
         raise

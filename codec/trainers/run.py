@@ -28,7 +28,7 @@ from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
 from codec.scheme.remainder import describe_behind
-from codec.state.policy import EXACT, OPTIONAL, Policy
+from codec.state.policy import EXACT, OPTIONAL
 from codec.storage.location import Location
 
 from .pointer import TOKEN
@@ -59,6 +59,8 @@ class ChainRun:
         self._kind = GradientCheckpointer if gradients else Checkpointer
         optimizer = {"optimizer": None} if gradients else {}
         inspect.signature(self._kind).bind(path, resume=resume, **optimizer, **settings)
+        if not isinstance(resume, bool):
+            raise SettingsError(f"resume is True or False; got {resume!r}"[:300])
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
@@ -89,6 +91,15 @@ class ChainRun:
     def step(self) -> int | None:
         """The chain's newest step; None before the first."""
         return self._checkpoints.step if self._checkpoints else None
+
+    @property
+    def _opened(self) -> Checkpointer:
+        if self._checkpoints is None:
+            raise LockedError(
+                f"{self.where}: is closed, or another training of this process has begun to write "
+                "there; give each training its own directory"
+            )
+        return self._checkpoints
 
     def begin(self, step: int | None, *, resumed: bool = False, optimizer: Any = None) -> None:
         """Begin a training, or begin it again. Warns with RewoundWarning if the chain goes back.
@@ -135,19 +146,15 @@ class ChainRun:
         last: do not skip it, however busy the saving process is. Raises LockedError if another
         training has the directory now, and what `Checkpointer.save` raises.
         """
-        if self._checkpoints is None:
-            raise LockedError(
-                f"{self.where}: is closed, or another training of this process has begun to write "
-                "there; give each training its own directory"
-            )
+        checkpoints = self._opened
         if step == self.step:
             return None
-        saved = self._checkpoints.save(step, state)
+        saved = checkpoints.save(step, state)
         if not isinstance(saved, PendingSave) and saved.kind == "skipped":
             if not last or self._newest is None:
                 return saved
             self._newest.result()
-            saved = self._checkpoints.save(step, state)
+            saved = checkpoints.save(step, state)
         self._newest = saved
         if not isinstance(saved, PendingSave) and saved.kind == "delta":
             _log.info(
@@ -160,8 +167,9 @@ class ChainRun:
         return saved
 
     def digest_of(self, state: Mapping[str, Any]) -> str:
-        """The digest of a state, see `states.digest_of`, without what the policy skips."""
-        return digest_of(state, Policy(self._settings.get("policy")).is_skipped)
+        """The digest of a state, see `states.digest_of`, without what the chain skips. Raises
+        LockedError as `save`."""
+        return digest_of(state, self._opened.policy.is_skipped)
 
     def steps(self) -> tuple[int, ...]:
         """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""

@@ -622,7 +622,7 @@ def begins_again(run: Path) -> None:
 def goes_on(run: Path | str) -> None:
     """From the step before the one that was not whole."""
     newest = newest_step(run)
-    assert str(newest) == f"{run}/{KILLED - 1}"
+    assert newest == f"{run}/{KILLED - 1}"
     dist.barrier()  # before the next step is whole
     trains(run, newest)
     last = f"{run}/{KILLED + 1}"

@@ -99,7 +99,7 @@ SENTENCES = {
     "how-to/huggingface.md": ["`every` is at most {codec.rerun.checkpointer:MAX_STEPS}."],
     "how-to/lightning.md": ["or at least every {codec.rerun.checkpointer:MAX_STEPS}:"],
     "how-to/distributed.md": [
-        "needs `base_every`, {codec.dcp.writer:BASE_EVERY} by default",
+        "`base_every` is {codec.dcp.writer:BASE_EVERY}, but with a smaller `keep` it is `keep`",
         "Written for torch {torch:__version__.rsplit('.', 1)[0]}.",
     ],
     "how-to/choose-settings.md": [

@@ -23,6 +23,7 @@ import codec
 from codec.errors import (
     LockedError,
     RewoundWarning,
+    SettingsError,
     ShardedError,
     StepOrderError,
     TruncatedRecordError,
@@ -204,6 +205,27 @@ def test_when_a_record_is_due(tmp_path: Path) -> None:
     check_every(None)
     with pytest.raises(TypeError, match="'bit'"):
         ChainRun(tmp_path, False, {"bit": 3})
+
+
+def test_a_chain_keeps_its_settings(tmp_path: Path) -> None:
+    """A training that goes on with fewer settings has those of the chain, and skips what it does;
+    a new one does not."""
+    path, policy = tmp_path / "run.lcc", {"*/debug": "skip?", "*": "exact"}
+    begun(ChainRun(path, False, {"policy": policy, "bits": 3}), 0, 1)
+    run = ChainRun(path, False, {})
+    run.begin(1)
+    save(run, 2)
+    more = {"model": state(1)["model"] | {"debug": object()}}
+    assert run.digest_of(more) == run.digest_of(state(1))
+    run.close()
+    with pytest.raises(LockedError):
+        run.digest_of(state(1))
+    assert not any(t.lossy for t in codec.Chain(path).at().track.layout.tensors)
+    with pytest.warns(RewoundWarning):
+        begun(ChainRun(path, True, {}), 0, 1)
+    assert any(t.lossy for t in codec.Chain(path).at().track.layout.tensors)
+    with pytest.raises(SettingsError, match="resume is True or False; got 'required'"):
+        ChainRun(path, "required", {})  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -323,7 +323,7 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
         {"tolerance": 0.2, "coder": "huffman"},
     ]
     for i, way in enumerate(ways):
-        write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
+        write(path, states[2 * i : 2 * i + 2], 2 * i, **{"scope": "model"} | way)
     write(path, states[:1], 14, bits=1)
     before = all_steps(path)
     codec.merge(path, 8)

@@ -33,18 +33,22 @@ from codec.dcp import ChainReader, ChainWriter, files, needed, newest_step
 from codec.dcp.chunks import Rules, fit_records, tree_name
 from codec.dcp.files import is_name
 from codec.dcp.rank_writer import RankWriter
-from codec.dcp.stores import LocalRun
+from codec.dcp.reader import resume_from
+from codec.dcp.stores import LocalRun, step_at
 from codec.errors import (
     ChainNotFoundError,
     DigestError,
     LockedError,
     ParentError,
+    SettingsError,
     SourceError,
     StepOrderError,
     TrackDigestError,
     TruncatedRecordError,
 )
 from codec.record import record as records
+from codec.record.settings import Given
+from codec.scheme.coding import Coding
 from codec.state.policy import moments_among
 from codec.storage import directory as storage
 
@@ -88,14 +92,14 @@ def test_the_newest_complete_step(tmp_path: Path) -> None:
     (run / "step-12").mkdir()  # a save that was killed leaves records only
     for path in (run / "step-11").glob("*.safetensors"):
         (run / "step-12" / path.name).write_bytes(path.read_bytes())
-    assert newest_step(run) == run / "step-11"
+    assert newest_step(run) == f"{run}/step-11"
     (run / "step-11" / ".metadata").unlink()
     seen = newest_step(str(run))
-    assert seen == run / "step-10"
+    assert seen == f"{run}/step-10"
     assert torch.equal(load(seen)["model"]["tiny"], state_of(1)["model"]["tiny"])
 
 
-def load(step: Path) -> dict[str, Any]:
+def load(step: Path | str) -> dict[str, Any]:
     """Into tensors of zeros."""
     state = state_of(0)
     for tensor in tensors_of(state).values():
@@ -269,6 +273,73 @@ def test_resumes_from_disk(tmp_path: Path) -> None:
         dcp.save(
             {}, storage_writer=ChainWriter(bits=2, resume=tmp_path / "2"), checkpoint_id=tmp_path
         )
+
+
+def trained(step: int) -> dict[str, Any]:
+    """As a training has it; the optimizer has moments from its first step on."""
+    rng = torch.Generator().manual_seed(step)
+    moments = {"exp_avg": torch.randn(30, 20, generator=rng)} if step else {}
+    model = {"w": torch.randn(30, 20, generator=rng), "head": torch.randn(40, generator=rng)}
+    return {"model": model, "optim": {"state": {"w": moments}, "rate": torch.tensor([1.0] * 9)}}
+
+
+def save_trained(run: Path, *steps: int, **settings: Any) -> None:
+    """With a writer that goes on from the newest step."""
+    writer = ChainWriter(resume=newest_step(run), **settings)
+    for step in steps:
+        dcp.save(trained(step), storage_writer=writer, checkpoint_id=run / f"{step}")
+
+
+def is_exact(run: Path, step: int) -> bool:
+    """Whether a step comes back to the last bit."""
+    seen, live = trained(100 if step else 0), tensors_of(trained(step))
+    dcp.load(seen, storage_reader=ChainReader(run / f"{step}"))
+    return all(torch.equal(tensor, live[name]) for name, tensor in tensors_of(seen).items())
+
+
+def test_an_exact_training_stays_exact(tmp_path: Path) -> None:
+    """Also what comes later; to become lossy, it has to be said."""
+    save_trained(tmp_path, 0, policy={"*": "exact"})
+    save_trained(tmp_path, 1)
+    save_trained(tmp_path, 2, 3, distance=0.1)
+    assert all(is_exact(tmp_path, step) for step in (1, 2, 3))
+    assert len(needed(tmp_path / "2")) > 1
+    with pytest.raises(CheckpointException) as error:
+        save_trained(tmp_path, 4, policy={"model.head": "bits=2"})
+    assert isinstance(fault(error), SettingsError)
+    for text in (
+        "'model.w', 'optim.state.w.exp_avg': exact in this chain, which has policy={'*': 'exact'}",
+        "with policy={'model.head': 'bits=2'} lossy by default",
+        "policy={'model.*': 'lossy', 'optim.*': 'bits=3'}",
+    ):
+        assert text in str(fault(error))
+    assert newest_step(tmp_path) == f"{tmp_path}/3"
+    save_trained(tmp_path, 4, 5, policy={"model.*": "lossy", "optim.*": "exact"})
+    assert [len(needed(tmp_path / step)) for step in "45"] == [1, 2]
+    save_trained(tmp_path, 6)
+    assert not is_exact(tmp_path, 6)
+    assert len(needed(tmp_path / "6")) == 3
+
+
+def test_a_step_says_its_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """From bases alone and from deltas, to any rank; others are used, and said."""
+    given: dict[str, Any] = {"bits": 4, "scope": "model", "coder": "huffman"}
+    save_trained(tmp_path, 0, **given)
+    for step in (1, 2):
+        save_trained(tmp_path, step)
+    assert "goes on with" not in caplog.text
+    save_trained(tmp_path, 3, tolerance=0.01)
+    assert f"{tmp_path}/2: goes on with tolerance=0.01 instead of bits=4" in caplog.text
+    save_trained(tmp_path, 4)
+    ways = [{"bits": 4}, {"bits": 4}, {"tolerance": 0.01}, {"tolerance": 0.01}]
+    for step, way in enumerate(ways, 1):
+        deltas = map(Path.read_bytes, (tmp_path / f"{step}").glob("*.delta.*"))
+        codings = {records.load(data, "delta").coding for data in deltas}
+        assert Coding(scope="model", coder="huffman", **way) in codings
+    for rank in (0, 7):  # 7 had nothing in the step, and reads the base of another one
+        state, settings = resume_from(step_at(tmp_path / "1"), rank, Given.of())
+        assert settings.coding == Coding(4, "model", "huffman")
+        assert bool(state.bundles) == (rank == 0)
 
 
 def test_another_version_begins_with_bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1078,6 +1149,17 @@ def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
         assert whole_steps(tmp_path) == set(range(first, step + 1))
     for step in whole_steps(tmp_path):
         assert load(tmp_path / f"{step}")["epoch"] == step
+
+
+@pytest.mark.parametrize(("given", "most"), [({}, 6), ({"base_every": 50}, 12)], ids=str)
+def test_keep_alone(tmp_path: Path, given: dict[str, int], most: int) -> None:
+    """A base comes so often that at most twice as many steps are there as are kept."""
+    writer, numbers = ChainWriter(keep=3, **given), []
+    for step in range(1, 13):
+        save_small(writer, tmp_path, step)
+        numbers.append(len(left(tmp_path)))
+        assert {step, max(1, step - 1), max(1, step - 2)} <= whole_steps(tmp_path)
+    assert max(numbers) == most
 
 
 def test_keep_after_a_resume(tmp_path: Path) -> None:

@@ -162,10 +162,10 @@ def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) ->
     changes: list[dict[str, Any]] = [
         {},
         {"coder": "huffman"},
+        {"coder": "runlength", "bits": 2, "scope": "tensor"},
+        {"scope": "model", "budget": 0.2},
         {"bits": 2, "scope": "tensor"},
-        {"budget": 0.2},
-        {"bits": 2, "scope": "tensor"},
-        {"budget": 0.2, "quantizer": "exponent"},
+        {"scope": "model", "budget": 0.2, "quantizer": "exponent"},
         {"tolerance": 1e-4},
     ]
     for i, state in enumerate(sparse_states(14)):

@@ -125,7 +125,7 @@ def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> 
     bases = [e.step for e in entries if e.kind == "base"]
     assert [p.step for p in found.points if p.share is None] == bases != [0]
     write(path, 14, 12, bits=4)
-    assert summary_of(path).codings[-1] == Coding(4, "model", "runlength")
+    assert summary_of(path).codings[-1] == Coding(4, scope, coder)
     codec.Chain(path).pack(tmp_path / "run.lcc.zip")
     packed = summary_of(tmp_path / "run.lcc.zip")
     assert (packed.points, packed.stamp) == (summary_of(path).points, 0)

@@ -1,0 +1,172 @@
+"""The settings of a chain: how its deltas are coded, and which tensors are lossy.
+
+A base holds them, so that a writer that resumes the chain goes on with them. Settings that a caller
+gives take their place, but what is exact becomes lossy only if a pattern says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from codec.caps import names_of, short
+from codec.errors import MalformedRecordError, SettingsError
+from codec.scheme.coding import KEYS, TARGETS, UNSET, Coding, check_targets
+from codec.state.policy import EXACT, SKIP, Kind, Policy, escaped, moments_among
+from codec.state.tensors import Layout
+from codec.state.tree import leaf_names
+
+from .header import coding_of_text, coding_text
+from .record import Record
+
+TARGET = ("bits", *TARGETS, "quantizer")  # one setting: who gives a part of it gives all
+LONGEST = 200  # characters of a setting in a message
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """The settings of a chain, or of a writer."""
+
+    coding: Coding
+    policy: Policy
+
+    @classmethod
+    def default(cls, scope: str = "model") -> ChainSettings:
+        """Those of a chain for which nothing was given."""
+        return cls(Coding.safe(scope=scope), Policy())
+
+    @classmethod
+    def of_field(cls, field: Mapping[str, Any], where: str) -> ChainSettings:
+        """As a base holds them; the default, where it does not say. Raises MalformedRecordError."""
+        coding = coding_of_text(field["coding"], where) if "coding" in field else Coding.safe()
+        try:
+            policy = Policy(field.get("policy"), field.get("ema"))
+            check_targets(policy.targets)
+        except SettingsError as exc:
+            expected = "a policy that this version knows"
+            raise MalformedRecordError(where, expected, short(exc)) from exc
+        return cls(coding, policy)
+
+    @property
+    def field(self) -> dict[str, Any]:
+        """As a base holds them."""
+        return {"coding": coding_text(self.coding), **self.policy.given}
+
+    def differences(self, before: ChainSettings) -> str:
+        """In what they differ from others: "bits=3 instead of distance=0.3, …"; "" in nothing."""
+        pairs = zip(self._texts(), before._texts(), strict=True)
+        return ", ".join(
+            f"{new[:LONGEST]} instead of {old[:LONGEST]}" for new, old in pairs if new != old
+        )
+
+    def _texts(self) -> list[str]:
+        """The settings as arguments."""
+        coding = self.coding
+        target = f"{coding.target}={getattr(coding, coding.target)!r}"
+        if coding.budget is not None:
+            target += f" and quantizer={coding.quantizer!r}"
+        return [target, f"scope={coding.scope!r}", f"coder={coding.coder!r}", self.policy.text]
+
+
+def settings_at(field: Mapping[str, Any], record: Record) -> dict[str, Any]:
+    """The field of a base that would take the place of a record.
+
+    field: of the newest base up to this record. Raises MalformedRecordError.
+    """
+    if record.coding is None or record.jumps_from is not None:
+        return dict(field)
+    coding = record.coding
+    if record.kind == "merged" and "coding" in field:  # `merge` may have changed the coder
+        coding = replace(coding, coder=coding_of_text(field["coding"], record.where).coder)
+    return {**field, "coding": coding_text(coding)}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The settings that a caller has given.
+
+    Attributes:
+        coding: Those of KEYS that were given; all of TARGET, if one of them was.
+        policy: The patterns; None: not given.
+        ema: See `Policy`; None: not given.
+    """
+
+    coding: Mapping[str, Any]
+    policy: Mapping[str, str] | None = None
+    ema: str | None = None
+
+    @classmethod
+    def of(
+        cls, policy: Mapping[str, str] | None = None, ema: str | None = None, **coding: Any
+    ) -> Given:
+        """Of the arguments of a writer: bits that were not given are UNSET, all else is None.
+
+        Raises SettingsError.
+        """
+        given = {k: v for k, v in coding.items() if v is not (UNSET if k == "bits" else None)}
+        header = Coding.safe(**given).header()
+        check_targets(Policy(policy, ema).targets)
+        if not given.keys().isdisjoint(TARGET):
+            given |= dict.fromkeys(TARGET)
+        chosen = {key: header[key] for key in KEYS if key in given}
+        return cls(chosen, None if policy is None else dict(policy), ema)
+
+    def after(self, chain: ChainSettings) -> ChainSettings:
+        """The settings to go on with: those of the chain, except for the given ones."""
+        coding = Coding(**{**chain.coding.header(), **self.coding})
+        former = chain.policy.given
+        patterns = former.get("policy") if self.policy is None else self.policy
+        return ChainSettings(coding, Policy(patterns, self.ema or former.get("ema")))
+
+
+def check_exact(
+    layout: Layout, settings: ChainSettings, chain: ChainSettings, where: object
+) -> None:
+    """Check that the exact tensors of a chain stay so, unless a pattern makes them lossy.
+
+    Args:
+        layout: Of the chain's newest step.
+        settings: To go on with.
+        chain: Of the chain.
+        where: The chain, for messages.
+
+    Raises:
+        SettingsError: Some would become lossy.
+    """
+    policy = settings.policy
+    names: list[list[str]] = [[] for _ in layout.tensors]
+    for name, tag, number in leaf_names(layout.structure):
+        if tag == "t":
+            names[number].append(name)
+    moments = moments_among(layout.numbers)
+    lossy = {}
+    for t, ties in zip(layout.tensors, names, strict=True):
+        if not t.lossy and t.may_be_lossy and not policy.says(t.name):
+            lossy[t.name] = policy.kind(t.name, ties, is_moment=t.name in moments)
+    refuse_lossy(lossy, settings, chain, where)
+
+
+def refuse_lossy(
+    kinds: Mapping[str, Kind], settings: ChainSettings, chain: ChainSettings | None, where: object
+) -> None:
+    """Raise SettingsError if exact tensors would become lossy.
+
+    kinds: of tensors of the chain that are exact and that no pattern names. The other arguments are
+    those of `check_exact`.
+    """
+    lossy = {name: kind for name, kind in kinds.items() if kind not in (EXACT, SKIP)}
+    if not lossy:
+        return
+    above = {re.split("(?<=[/.])", name, maxsplit=1)[0]: str(kind) for name, kind in lossy.items()}
+    patterns = {f"{escaped(name)}*": kind for name, kind in above.items()}
+    had = (
+        chain.policy.text[:LONGEST] if chain and chain.policy.given else "no policy in its records"
+    )
+    raise SettingsError(
+        f"{where}: {names_of(lossy)}: exact in this chain, which has {had}; with "
+        f"{settings.policy.text[:LONGEST]} lossy by default. If they are to become lossy, say so: "
+        f"policy={short(patterns)}. To keep them exact: "
+        f"policy={short(dict.fromkeys(patterns, EXACT))}"
+    )
