@@ -39,7 +39,7 @@ class Position:
         track: The live track, valid until the replay goes on.
         delta: What led here; None on a base and in a merged record.
         writer: Program and version that wrote the base before it; None if that does not say.
-        settings: Those of the newest record that has some, since that base; see `Record`.
+        settings: In the newest record that holds any, since that base; {} if none does.
     """
 
     step: int
@@ -113,7 +113,7 @@ class Replay:
         run: The run of the records.
         identity: The identity of the record that was applied last.
         writer: Program and version that wrote the newest base, and the deltas after it.
-        settings: Those of the newest record that has some, since that base; see `Record`.
+        settings: In the newest record that holds any, since that base; {} if none does.
         selection: The tensors that the track has; None for all.
     """
 

@@ -180,7 +180,8 @@ def _verify_guarded(options: argparse.Namespace, path: Path) -> int:
 def verify(options: argparse.Namespace) -> int:
     """Read and replay every record; or compare files with the digests that guard wrote.
 
-    This checks what was written, not how close it is to what was trained: see info.
+    It checks that the records are as they were written. It also says if a restart from the newest
+    delta would be too far behind the training; that does not change the exit code.
 
     Of distributed checkpoints, a step: its metadata is unpickled, so verify only what people you
     trust have saved.

@@ -88,7 +88,7 @@ class ChainWriter(FileSystemWriter):
             default is 50, or ``keep`` if that is less.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
             training on which none of these builds; None removes nothing. At most keep + base_every
-            directories exist, by default twice as many as are kept. Steps saved by an earlier
+            directories exist; by default that is at most twice ``keep``. Steps saved by an earlier
             process count if ``resume`` names one of them and they were saved with ``keep`` too.
             Other files stay.
         resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
@@ -307,8 +307,8 @@ class ChainWriter(FileSystemWriter):
                 with contextlib.suppress(OSError):
                     step.run.remove(step.name, self._mark)
             raise WriteError(
-                f"{step}: its {METADATA} may or may not have been written: {exc}; the step is "
-                "whole if it is there"
+                f"{step}: writing its {METADATA} failed: {exc}. If {METADATA} is there, the step "
+                "is whole"
             ) from exc
 
     def __reduce__(self) -> NoReturn:

@@ -64,7 +64,7 @@ from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
-SETTINGS = "settings"  # with which a writer goes on, see the module `settings`
+SETTINGS = "settings"  # a field of the array MORE, see the module `settings`
 JUMP = "jump"  # the step at which a jump begins
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
@@ -142,7 +142,7 @@ class Record:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """With which settings a writer goes on, see `settings`; empty if it does not say."""
+        """The settings that a resuming writer uses, see `settings`; {} if it holds none."""
         field = self.more.get(SETTINGS)
         return field if isinstance(field, dict) else {}
 
@@ -191,8 +191,8 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record. jumps_from: of a jump. settings: None where those of a record
-    before hold.
+    run: None for the first record. jumps_from: of a jump. settings: None if those of an earlier
+    record still hold.
     """
 
     step: int

@@ -39,7 +39,7 @@ class ChainSettings:
 
     @classmethod
     def of_field(cls, field: Mapping[str, Any], where: str) -> ChainSettings:
-        """As a base holds them; the default, where it does not say. Raises MalformedRecordError."""
+        """From a record's field; the default where it says nothing. Raises MalformedRecordError."""
         coding = coding_of_text(field["coding"], where) if "coding" in field else Coding.safe()
         try:
             policy = Policy(field.get("policy"), field.get("ema"))
@@ -51,11 +51,11 @@ class ChainSettings:
 
     @property
     def field(self) -> dict[str, Any]:
-        """As a base holds them."""
+        """As records hold them."""
         return {"coding": coding_text(self.coding), **self.policy.given}
 
     def differences(self, before: ChainSettings) -> str:
-        """In what they differ from others: "bits=3 instead of distance=0.3, …"; "" in nothing."""
+        """How they differ from earlier ones: "bits=3 instead of distance=0.3, …"; "" if equal."""
         pairs = zip(self._texts(), before._texts(), strict=True)
         return ", ".join(
             f"{new[:LONGEST]} instead of {old[:LONGEST]}" for new, old in pairs if new != old
@@ -71,9 +71,10 @@ class ChainSettings:
 
 
 def settings_at(field: Mapping[str, Any], record: Record) -> dict[str, Any]:
-    """The field of a base that would take the place of a record.
+    """The settings field of a base that replaces a record.
 
-    field: of the newest base up to this record. Raises MalformedRecordError.
+    field: That of the newest record that holds settings, up to this one. Raises
+    MalformedRecordError.
     """
     if record.coding is None or record.jumps_from is not None:
         return dict(field)
@@ -101,7 +102,7 @@ class Given:
     def of(
         cls, policy: Mapping[str, str] | None = None, ema: str | None = None, **coding: Any
     ) -> Given:
-        """Of the arguments of a writer: bits that were not given are UNSET, all else is None.
+        """From a writer's arguments. Those not given are UNSET (bits) or None (the rest).
 
         Raises SettingsError.
         """
@@ -161,12 +162,9 @@ def refuse_lossy(
         return
     above = {re.split("(?<=[/.])", name, maxsplit=1)[0]: str(kind) for name, kind in lossy.items()}
     patterns = {f"{escaped(name)}*": kind for name, kind in above.items()}
-    had = (
-        chain.policy.text[:LONGEST] if chain and chain.policy.given else "no policy in its records"
-    )
+    had = chain.policy.text[:LONGEST] if chain and chain.policy.given else "no policy is recorded"
     raise SettingsError(
-        f"{where}: {names_of(lossy)}: exact in this chain, which has {had}; with "
-        f"{settings.policy.text[:LONGEST]} lossy by default. If they are to become lossy, say so: "
-        f"policy={short(patterns)}. To keep them exact: "
-        f"policy={short(dict.fromkeys(patterns, EXACT))}"
+        f"{where}: {names_of(lossy)}: exact in this chain ({had}), and with "
+        f"{settings.policy.text[:LONGEST]} lossy by default. To make them lossy, add to the policy "
+        f"{short(patterns)}; to keep them exact, add {short(dict.fromkeys(patterns, EXACT))}"
     )

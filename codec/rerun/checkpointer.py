@@ -10,8 +10,9 @@ Below GRADIENTS, a record holds `optimizer.described` and:
              "absent": numbers of parameters without a gradient}}
 
 Each record has as many steps as the longest record so far, so that all have one layout. "used" is
-None for a step that did not happen, and in a base that the steps since the record before it were
-not compared with. Missing gradients keep their last value in the chain, which takes no bytes.
+None for a step that did not happen. In a base it is also None if the steps before it were not run
+on the copy and compared. Missing gradients keep their last value in the chain, which takes no
+bytes.
 """
 
 from __future__ import annotations

@@ -77,9 +77,10 @@ class OptimizerCopy:
             stored.copy_(copies[name])
 
     def largest_gap(self, record: Mapping[str, Any]) -> tuple[float, str]:
-        """The largest difference from a tensor in a record, as a share of its largest magnitude,
-        and the tensor's name. What the record calls changed does not count."""
-        copies, gaps = tensors_of(self._optimizer), [(0.0, "any")]
+        """The largest difference from a tensor in a record, divided by the largest magnitude in
+        that tensor, and the tensor's name; (0.0, "any tensor") if none differs, inf for a tensor of
+        zeros. What the record calls changed does not count."""
+        copies, gaps = tensors_of(self._optimizer), [(0.0, "any tensor")]
         for name, stored in _tensors(record).items():
             copied = copies[name].cpu()
             if name not in record["changed"] and not same_bits(copied, stored):

@@ -58,8 +58,8 @@ def restore(
             change: the steps run on a copy, on the same device.
         step: The number of the checkpoint; None for the newest that restores, with
             SkippedRecordWarning if a newer one is damaged.
-        exact: False also restores a step whose bits differ here, with RerunWarning. To say how far
-            off they are, it also runs the steps between two bases, if the chain has two.
+        exact: False also restores a step whose bits differ here, with RerunWarning. To measure the
+            difference, it also runs the steps between two bases, if the chain has two.
         storage_options: As for `codec.Chain`.
 
     Returns:
@@ -99,8 +99,11 @@ def rerun(
     if runner.copy is None:
         return Restored(position.whole(), None, [], runner.n)
     if runner.problem:
-        n, known = runner.n_steps, _measured(chain, optimizer, position.step)
-        warn(f"{runner.problem}. It was restored from a base and {n} steps. {known}", RerunWarning)
+        warn(
+            f"{runner.problem}. Step {position.step} was restored with other last bits, by "
+            f"{runner.n_steps} steps from its base. {_measured(chain, optimizer, position.step)}",
+            RerunWarning,
+        )
     state = position.track.restore()
     record = state.pop(GRADIENTS)
     runner.copy.copy_to(record)  # the state shares these tensors: it now has the copy's weights
@@ -136,7 +139,7 @@ class _Runner:
                 self._measure(self.copy, record, position.step)
             self.copy, self.n, self.n_steps = OptimizerCopy(self._optimizer), 0, 0
             self.copy.load(record)
-            self._advice = "The base itself differs"
+            self._advice = "No step since this base restores here"
         else:
             assert self.copy is not None, "a base has the same layout"
             record = _record_of(position.track)
@@ -147,8 +150,8 @@ class _Runner:
         if not self.problem:
             self._advice = f"Step {position.step} restores here"
         elif is_base or self._exact:
-            less = "" if is_base else "; with exact=False, this one does but for its last bits"
-            raise RerunError(f"{self.problem}. {self._advice}; {_remedy(self.copy, record)}{less}")
+            less = "" if is_base else ". With exact=False, this step restores but for its last bits"
+            raise RerunError(f"{self.problem}. {self._advice}. {_remedy(self.copy, record)}{less}")
 
     def _run(self, copy: OptimizerCopy, record: Mapping[str, Any]) -> None:
         """Run a record's steps again."""
@@ -170,8 +173,8 @@ class _Runner:
         if self.n_steps > n_before:
             gap, name = copy.largest_gap(base)
             self.measured = (
-                f"How far off was measured at the base of step {step}, after {self.n_steps} steps: "
-                f"at most {gap:.1e} of a tensor's largest magnitude, in {name}"
+                f"Measured at the base of step {step}, after {self.n_steps} steps: the largest "
+                f"difference is {gap:.1e} of the largest magnitude in {name}"
             )
 
 
@@ -200,9 +203,12 @@ def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any])
     if copy.digest == record["digest"]:
         return ""
     here, there = in_words(copy.machine), in_words(record)
+    origin = f"the steps of {record['optimizer']} lead"
+    if position.record.kind == "base":
+        origin = f"a copy of {record['optimizer']}, loaded from this base, leads"
     return (
-        f"{position.entry.name}: the steps of {record['optimizer']} lead to other weights or "
-        f"another state here ({here}) than where they were saved ({there})"
+        f"{position.entry.name}: {origin} to other weights or another state here ({here}) than "
+        f"where they were saved ({there})"
     )
 
 
@@ -212,9 +218,9 @@ def _remedy(copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
     needed = "and the kind of device of the training"
     if record["device"] == "cpu" and saved != copy.machine["capability"]:
         needed = (
-            f"of the training and ATEN_CPU_CAPABILITY={saved.lower()} set before torch is imported"
+            f"of the training and set ATEN_CPU_CAPABILITY={saved.lower()} before torch is imported"
         )
-    return f"with the software {needed}, all steps do"
+    return f"To restore every step, use the software {needed}"
 
 
 def _measured(chain: Chain, optimizer: torch.optim.Optimizer, step: int) -> str:
@@ -227,5 +233,5 @@ def _measured(chain: Chain, optimizer: torch.optim.Optimizer, step: int) -> str:
         for position in chain.every_step(bases[second - 1], bases[second]) if second else ():
             runner.advance(position)
     except LccError as exc:  # the step itself is restored, by other records
-        return f"How far off is not known: {exc}"
-    return runner.measured or "How far off is not known: no steps lead from a base to the next one"
+        return f"The difference is not known: {exc}"
+    return runner.measured or "The difference is not known: no steps lead from a base to the next"

@@ -85,9 +85,9 @@ class Checkpointer:
             keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. "required": there must be a chain. Damaged
-            records at the end are set aside, with SkippedRecordWarning. A chain of another version
-            or policy goes on with a base, as does one whose newest step only a jump reaches, around
-            damaged records.
+            records at the end are set aside, with SkippedRecordWarning. A chain that another
+            version wrote goes on with a base, as does one whose newest step only a jump reaches,
+            around damaged records.
         jumps: Also write jumps: a record that leads over 8 saves, or 64, at once, if it takes at
             most half of their bytes. Restores, and followers that are far behind, read it in place
             of theirs. Every eighth save then takes longer, and memory holds the state up to three

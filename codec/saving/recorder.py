@@ -5,8 +5,8 @@ new tensors; a save after many deltas; a save while unknown records may still ap
 `Store`); and a save after somebody has removed records that a delta would build on. All others
 write a delta to the track. The delta begins with a transition if the tensors or their nesting have
 changed since the previous save. Each record is decoded from its own bytes and compared before it is
-published, and only then the track advances: a failed save changes nothing, and the next save
-encodes the difference to the same track.
+published, and only then the track advances: after a failed save, the next one removes what may be
+left of it on disk, and encodes the difference to the same track.
 
 Not done here: splitting a state into arrays and values (checkpointer); encoding and checking a
 record (record.encode).
@@ -379,7 +379,7 @@ class Recorder:
                 needless = superseded(entries, self._keep_bases)
                 self._directory.remove(entry.name for entry in needless)
             except ChainError as exc:
-                _log.warning("history may stay: %s", exc)
+                _log.warning("old records may not all have been removed: %s", exc)
 
     def _encode(
         self,
@@ -422,15 +422,15 @@ def _check_exists(path: Location) -> None:
         Chain(path)
     except ChainNotFoundError as exc:
         raise ChainNotFoundError(
-            f"{exc}; resume={REQUIRED!r} begins none: give the path of a chain, or pass "
-            "resume=True, which begins one where none is"
+            f"{exc}; resume={REQUIRED!r} needs a chain: give its path, or pass resume=True to "
+            "begin a new one"
         ) from exc
 
 
 def check_resume(resume: Any) -> None:
     """Raise SettingsError unless this is a bool or REQUIRED."""
     if not isinstance(resume, bool) and resume != REQUIRED:
-        raise SettingsError(f"resume is True, False or {REQUIRED!r}; got {resume!r}"[:300])
+        raise SettingsError(f"resume must be True, False or {REQUIRED!r}; got {resume!r}"[:300])
 
 
 def _log_missing(step: int, names: Sequence[str]) -> None:

@@ -148,11 +148,11 @@ class Coding:
         return self.target == "bits"
 
     def closer_distance(self, left: float) -> float:
-        """The distance to set instead if restarts are too far behind.
+        """The distance to advise if restarts are too far behind.
 
-        It is DEFAULT_DISTANCE, whatever else decides how much is kept now. Where deltas leave no
-        more than that, the weights move to and fro, and only a smaller distance helps: it is half
-        of what they leave.
+        It is DEFAULT_DISTANCE if deltas leave more than that. Otherwise the weights oscillate, and
+        a smaller distance helps: half of the distance that is set, or half of ``left`` if another
+        target is set.
 
         left: The share of its change that a delta leaves, see `Saved.distance`.
         """

@@ -353,8 +353,8 @@ def address(array):
 def _log2(x):
     """The base-2 logarithm of a positive number, by atanh's series.
 
-    Every processor gets the same bits. Those of np.log2 depend on the instruction set, and with
-    them could the choice between codes.
+    Every processor gets the same bits. The last bits of np.log2 depend on the instruction set, so
+    the choice between codes could too.
     """
     fraction, exponent = math.frexp(x)
     if fraction < math.sqrt(0.5):

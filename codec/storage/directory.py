@@ -37,7 +37,8 @@ class Store(ABC):
 
     Readers see each record whole or not at all, and no record is ever overwritten. Failures are
     ChainErrors; after one, everything that was there before is still there. An exception never
-    proves that nothing happened: after any in `publish`, call `withdraw` before the next record.
+    proves that nothing happened: after an exception in `publish`, call `withdraw` before the next
+    record.
     """
 
     @property
@@ -169,7 +170,7 @@ class Directory(Store):
     def withdraw(self, name: str, data: bytes) -> None:
         """Unlink the file if it holds these bytes, see `Store.withdraw`."""
         self._check()
-        with write_errors(self.path / name, "may be left of a save that failed, and stays"):
+        with write_errors(self.path / name, "may be left of a failed save: not removed"):
             with contextlib.suppress(FileNotFoundError):
                 if (self.path / name).read_bytes() == data:
                     with self._seal.opened():
@@ -347,9 +348,9 @@ def publish(
 
     Raises:
         StepOrderError: Another file has the name.
-        WriteError: The disk refused. The message says whether the file may have its name all the
-            same: an error from the naming call on does not tell. Nor does an exception from
-            elsewhere, for example from a signal handler.
+        WriteError: The disk refused. The message says whether the file may have got its name. That
+            is unknown after an error of the naming call or of a later call, and after any other
+            exception, for example of a signal handler.
     """
     temporary, may_have_name = None, False
     try:
@@ -373,7 +374,7 @@ def publish(
     except OSError as exc:
         problem = "could not be written, nothing was changed"
         if may_have_name:
-            problem = "may or may not have been written, as the disk failed while it got its name"
+            problem = "may or may not have been written: the disk failed while naming it, or after"
         if not _is_there(path.parent, nameless):
             gone = (
                 f"there is no directory {path.parent}" if nameless is None else _gone(path.parent)
@@ -391,7 +392,7 @@ def _give_name(
 ) -> None:
     """Give an open file its name, see `publish`. Raises OSError; StepOrderError for a taken name.
 
-    If the call fails and the name leads to this file all the same, only its answer was lost.
+    If the call fails but the name refers to this file, only the answer was lost: that is no error.
     """
     try:
         if temporary is None:

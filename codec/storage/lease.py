@@ -131,7 +131,7 @@ class LeasedStore(Store):
         """
         self._check()
         where = f"{self._remote.where}/{name}"
-        with write_errors(where, "may be left of a save that failed, and stays"):
+        with write_errors(where, "may be left of a failed save: not removed"):
             try:
                 if data.startswith(self._remote.read(name, len(data))):
                     self._delete(name)
@@ -139,7 +139,9 @@ class LeasedStore(Store):
                 pass
             except PermissionError as exc:
                 self._may_gain_records = True
-                _log.warning("%s stays, though its save had failed: %s", where, exc)
+                _log.warning(
+                    "%s stays, though its save failed; the next record is a base: %s", where, exc
+                )
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """The records that are gone, see `Store.missing`. Lists at most once in LOOK seconds."""

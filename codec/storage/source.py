@@ -139,7 +139,7 @@ def _describe_no_archive(source: str | Path | IO[bytes], error: Exception) -> st
         if _BEGIN.startswith(spanned(file, (0, len(_BEGIN)))) and not has_end:
             return (
                 f"ends too early, after {nbytes:,} bytes: it begins as a .lcc.zip, but the list of "
-                "its records, with which one ends, is missing; copy or download it again"
+                "records at its end is missing; copy or download it again"
             )
     return f"is not a readable .lcc.zip: {error}"
 

@@ -60,7 +60,7 @@ class ChainRun:
         optimizer = {"optimizer": None} if gradients else {}
         inspect.signature(self._kind).bind(path, resume=resume, **optimizer, **settings)
         if not isinstance(resume, bool):
-            raise SettingsError(f"resume is True or False; got {resume!r}"[:300])
+            raise SettingsError(f"here resume must be True or False; got {resume!r}"[:300])
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)

@@ -83,7 +83,7 @@ class RaceBack:
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
     """The button that crashes the run. Returns the error if a click failed.
 
-    That of a dead run explains nothing: the pointer that has just killed the run is still on it.
+    If the run is dead, the button has no tooltip: the pointer that killed it is still there.
     """
     dead, obstacle = snapshot.status in DEAD, _obstacle(snapshot)
     problem, steering = None, session.steered()

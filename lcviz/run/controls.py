@@ -10,7 +10,7 @@ from .snapshot import NEXT, TRAINING, Status
 
 WATCH_SECONDS = 20.0  # a run that nobody watched for so long pauses itself
 UNWATCHED = (
-    f"Paused: no page was connected to it for {WATCH_SECONDS:.0f} seconds. Press Play to go on."
+    f"Paused: no visitor had a page open for {WATCH_SECONDS:.0f} seconds. Press Play to go on."
 )
 
 

@@ -26,7 +26,7 @@ IDLE, WAITING, WORKING = "idle", "waiting", "working"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 ACTIVE = (WAITING, WORKING)
 WATCH_SECONDS = 20.0
-UNWATCHED = f"Stopped: no page was connected for {WATCH_SECONDS:.0f} seconds."
+UNWATCHED = f"Stopped: no visitor had a page open for {WATCH_SECONDS:.0f} seconds."
 MAX_WAITING = 6  # jobs behind the one that is being done
 MAX_KEPT = 200  # experiments whose parts are kept
 
@@ -82,7 +82,7 @@ class _QueuedJob:
 class Jobs(Generic[T]):
     """The line of all jobs of this server; thread-safe.
 
-    is_open: whether a watcher has a page open, be it another one; who has none must look.
+    is_open: Whether a watcher has any page open. One who has none must look again in WATCH_SECONDS.
     """
 
     def __init__(self, is_open: Callable[[str], bool] = lambda _: False) -> None:

@@ -178,7 +178,7 @@ def look_at(run: Run) -> None:
 
 
 def visitor() -> str:
-    """This session among all of the server: nobody else has this text."""
+    """An id of this session: Streamlit's, a slash, and a random part that nobody else knows."""
     context = get_script_run_ctx()
     assert context is not None, "a page is drawn"
     text: str = st.session_state.setdefault(
@@ -188,7 +188,7 @@ def visitor() -> str:
 
 
 def has_page(visitor: str) -> bool:
-    """Whether a visitor has a page open, whichever. More text may follow a slash."""
+    """Whether a visitor has any page open. visitor: the id; more may follow after a slash."""
     return runtime.exists() and runtime.get_instance().is_active_session(visitor.partition("/")[0])
 
 

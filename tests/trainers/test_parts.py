@@ -224,7 +224,7 @@ def test_a_chain_keeps_its_settings(tmp_path: Path) -> None:
     with pytest.warns(RewoundWarning):
         begun(ChainRun(path, True, {}), 0, 1)
     assert any(t.lossy for t in codec.Chain(path).at().track.layout.tensors)
-    with pytest.raises(SettingsError, match="resume is True or False; got 'required'"):
+    with pytest.raises(SettingsError, match="resume must be True or False; got 'required'"):
         ChainRun(path, "required", {})  # type: ignore[arg-type]
 
 

@@ -26,7 +26,7 @@ const GESTURES = [
         ? `Let the training go on, to step ${LATE} or later.`
         : `Click far right on the loss curve in 4, or move the step slider to the right: to step ${LATE} or later.`),
     done: ({ setting, shown }, _, made) => made.has(GESTURES[0]) && again(setting) === "" && shown >= LATE,
-    told: "Late steps read again: what one checkpoint left out came with later ones.",
+    told: "At late steps the restored model reads right again: later checkpoints brought what earlier ones left out.",
   },
   {
     on: "keep",

@@ -308,9 +308,9 @@ def test_an_exact_training_stays_exact(tmp_path: Path) -> None:
         save_trained(tmp_path, 4, policy={"model.head": "bits=2"})
     assert isinstance(fault(error), SettingsError)
     for text in (
-        "'model.w', 'optim.state.w.exp_avg': exact in this chain, which has policy={'*': 'exact'}",
+        "'model.w', 'optim.state.w.exp_avg': exact in this chain (policy={'*': 'exact'})",
         "with policy={'model.head': 'bits=2'} lossy by default",
-        "policy={'model.*': 'lossy', 'optim.*': 'bits=3'}",
+        "add to the policy {'model.*': 'lossy', 'optim.*': 'bits=3'}",
     ):
         assert text in str(fault(error))
     assert newest_step(tmp_path) == f"{tmp_path}/3"

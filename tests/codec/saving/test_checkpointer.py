@@ -748,7 +748,7 @@ def test_a_record_that_could_not_be_taken_back(
                 patch.setattr(os, "unlink", refuse)
                 with pytest.raises(codec.WriteError):
                     checkpoints.save(step, states[0])
-                with pytest.raises(codec.WriteError, match="left of a save that failed"):
+                with pytest.raises(codec.WriteError, match="left of a failed save"):
                     checkpoints.save(step + 1, states[0])
             assert codec.Chain(tmp_path / "run.lcc").steps[-1] == step
             assert checkpoints.save(step + 1, states[1]).kind == ("delta" if step else "base")
@@ -950,7 +950,7 @@ def test_history_that_cannot_be_removed(
             for step in range(5):
                 checkpoints.save(step, {"w": np.full(8, step, np.float32)})
             assert kinds(path) == "bdbdb"
-            assert "history may stay: " in caplog.text
+            assert "old records may not all have been removed: " in caplog.text
         checkpoints.save(5, {"w": np.zeros(8, np.float32)})
         checkpoints.save(6, {"w": np.zeros(8, np.float32)})
     assert kinds(path) == "bdb"

@@ -151,9 +151,9 @@ def test_exact_becomes_lossy_only_if_a_pattern_says_so(opened: Opened, run: Path
         with pytest.raises(SettingsError) as raised:
             opened(policy=policy)
         message = str(raised.value)
-        assert "exact in this chain, which has policy={'*': 'exact'}" in message
+        assert "exact in this chain (policy={'*': 'exact'})" in message
         assert f"with policy={policy} lossy by default" in message
-        assert "policy={'model/*': 'lossy'" in message
+        assert "add to the policy {'model/*': 'lossy'" in message
         assert "'model/*': 'exact'" in message
         assert sorted(run.iterdir()) == files
     with opened(policy={"model/*": "lossy", "optimizer/*": "bits=3"}) as checkpoints:
@@ -178,7 +178,7 @@ def test_a_chain_that_does_not_say_its_settings(
         with opened(bits=3, policy=EXACT) as checkpoints:
             for step in (0, 1):
                 checkpoints.save(step, state(1 + step))
-    with pytest.raises(SettingsError, match=r"no policy in its records; with policy=\{\} lossy"):
+    with pytest.raises(SettingsError, match=r"no policy is recorded\), and with policy=\{\} lossy"):
         opened()
     with opened(policy=EXACT) as checkpoints:
         assert checkpoints.coding == Coding(3)
@@ -203,10 +203,10 @@ def test_settings_that_no_version_knows(run: Path, forge: Forge, parts_of: Parts
 def test_a_chain_that_is_required(opened: Opened, run: Path) -> None:
     """Where none is, nothing is made; where nothing restores, it fails as resume=True does."""
     for asynchronous in (False, True):
-        with pytest.raises(ChainNotFoundError, match=r"resume='required' begins none: .*=True"):
+        with pytest.raises(ChainNotFoundError, match=r"resume='required' needs a chain: .*=True"):
             codec.Checkpointer(run, resume="required", asynchronous=asynchronous)
         assert not run.exists()
-    with pytest.raises(SettingsError, match="resume is True, False or 'required'; got 'yes'"):
+    with pytest.raises(SettingsError, match="resume must be True, False or 'required'; got 'yes'"):
         codec.Checkpointer(run, resume="yes")
     with opened() as checkpoints:
         checkpoints.save(0, state(1))

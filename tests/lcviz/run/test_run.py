@@ -364,7 +364,7 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
     for iteration, status in ((4, "paused"), (8, "paused"), (10, "finished")):
         snapshot = played(run)
         assert (snapshot.iteration, snapshot.status) == (iteration, status)  # 20 s at 5 s each
-        assert ("no page was connected" in snapshot.message) == (status == "paused")
+        assert ("no visitor had a page open" in snapshot.message) == (status == "paused")
     assert played(watched).status == "finished"
     clock.now += 7
     assert watched.seconds_unwatched() == 7
