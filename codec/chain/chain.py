@@ -239,6 +239,10 @@ class Chain:
             entry.name, f"the identity of a record of step {entry.step}", f"{record.identity}"
         )
 
+    def identity_of(self, entry: Entry) -> str:
+        """The identity of a record, whose beginning alone is read. Raises what `read` raises."""
+        return self._begun(entry.name).identity
+
     def _begun(self, name: str) -> Record:
         """A record of which only the beginning is read, and checked."""
         return self._reading(name, lambda: self._opened(name))
@@ -315,6 +319,15 @@ class Chain:
         replay, last = Replay(self.selection), -1
         first = 0 if begin is None else self.entries.index(self._bases(begin)[-1])
         entries = [e for e in self.entries[first:] if end is None or e.first <= end]
+        again = {e.step: e for e in entries if e.kind == "base"}
+        # A base that stands in for no record is of a save that was tried again: it counts.
+        entries = [
+            e
+            for e in entries
+            if e.kind != "delta"
+            or e.step not in again
+            or self._begun(again[e.step].name).replaces is not None
+        ]
         self.expect(entries)
         for entry in entries:
             if replay.is_past(entry) and entry.step > last:

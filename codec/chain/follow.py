@@ -240,6 +240,8 @@ class Follower:
             return False
         candidates = [e for e in chain.entries if e.step == step]
         if self._at.entry in candidates:
+            with suppress(RecordError, ChainError):  # else another record has taken its name
+                return chain.identity_of(self._at.entry) == self._at.record.identity
             return True
         for entry in candidates:
             with suppress(RecordError, ChainError):

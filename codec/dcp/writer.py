@@ -257,9 +257,10 @@ class ChainWriter(FileSystemWriter):
         try:
             part = saving.run(plan, planner)
         except BaseException:
-            for at in saving.part.written:
-                with contextlib.suppress(OSError):  # leftovers are ignored
-                    step.run.remove(step.name, at.file)
+            if isinstance(step.run, LocalRun):  # elsewhere a removal may arrive after a later save
+                for at in saving.part.written:
+                    with contextlib.suppress(OSError):  # leftovers are ignored
+                        step.run.remove(step.name, at.file)
             raise
         self._pending = (step, self._mark), part
         if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish

@@ -101,7 +101,11 @@ class GradientCheckpointer(Checkpointer):
         self._problem = ""
         self._reasons: set[str] = set()  # for bases: each is logged once
         self._n_since_base, self._n_slots, self._long = 0, 0, set[int]()
-        self._hook = optimizer.register_step_pre_hook(self._before_step)
+        try:
+            self._hook = optimizer.register_step_pre_hook(self._before_step)
+        except BaseException:
+            self._recorder.close()
+            raise
 
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any

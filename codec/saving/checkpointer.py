@@ -163,11 +163,21 @@ class Checkpointer:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
+        try:
+            self._begin(policy_is_given=policy is not None)
+        except BaseException:
+            self._recorder.close()
+            raise
+
+    def _begin(self, *, policy_is_given: bool) -> None:
+        """Take over the settings of the recorder, and log what has changed."""
+        if isinstance(self._recorder, Recorder):
             warm_up_beside()  # while the training computes its first iterations
         self.coding, self.policy = self._recorder.settings.coding, self._recorder.settings.policy
-        self._front = Front(self.policy, is_checked=self.step is not None and policy is None)
+        is_checked = self.step is not None and not policy_is_given
+        self._front = Front(self.policy, is_checked=is_checked)
         if differences := self._recorder.differences:
-            _log.warning("%s: goes on with %s", location, differences)
+            _log.warning("%s: goes on with %s", self._location, differences)
         # A resumed chain logged both when it began, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
         if (tracker := self._recorder.tracker) is not None:

@@ -162,8 +162,8 @@ class Recorder:
         if settings.resume == REQUIRED:
             _check_exists(settings.path)  # before a directory is made
         self._directory = settings.path.store(takes_over=bool(settings.resume))
-        self._jumps = Jumps(self._directory) if settings.jumps else None
         try:
+            self._jumps = Jumps(self._directory) if settings.jumps else None
             self._continue_chain(bool(settings.resume))
         except BaseException:
             self._directory.close()

@@ -126,21 +126,32 @@ class Directory(Store):
     """
 
     def __init__(self, path: Path) -> None:
-        import filelock  # here, because it takes a while and readers do without
-
         self.path = path
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
         self._seal = Seal(path)
         self._owner = os.getpid()
         self._locked: tuple[int, int] | None = None  # the lock file; None once this is closed
         self._lock = _lock_of(path)
+        try:
+            self._open(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path) -> None:
+        """Make the directory and lock it. Raises LockedError, WriteError."""
+        import filelock  # here, because it takes a while and readers do without
+
         problem = None
         try:
             path.mkdir(parents=True, exist_ok=True)
             _acquire(self._lock)
             self._locked = _identity(path / LOCK)
             problem = "cannot be listed"
-            leftovers = list(path.glob(f"{TEMPORARY}*"))
+            for leftover in path.glob(f"{TEMPORARY}*"):
+                with contextlib.suppress(OSError):
+                    leftover.unlink()
+            self._nameless = _opened_for_nameless(path)
         except filelock.Timeout as exc:
             raise LockedError(
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
@@ -149,12 +160,7 @@ class Directory(Store):
         except NotImplementedError as exc:
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
-            self.close()
             raise WriteError(f"{path}: {problem or why_unusable(exc)}: {exc}") from exc
-        for leftover in leftovers:
-            with contextlib.suppress(OSError):
-                leftover.unlink()
-        self._nameless = _opened_for_nameless(path)
         self._seal = Seal(path if self._nameless is None else self._nameless)
 
     def publish(self, name: str, data: bytes) -> float:
@@ -249,10 +255,10 @@ class Directory(Store):
     def close(self) -> None:
         """Let others write."""
         self._locked = None
-        if self._nameless is not None:
+        descriptor, self._nameless = self._nameless, None
+        if descriptor is not None:
             with contextlib.suppress(OSError):
-                os.close(self._nameless)
-            self._nameless = None
+                os.close(descriptor)
         with contextlib.suppress(OSError):  # the operating system releases it in the end
             self._lock.release()
 

@@ -59,7 +59,7 @@ class LeasedStore(Store):
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
         self._may_gain_records = False  # a put that was given up may still arrive
-        self._may_lose_records = False  # a removal that was given up may still arrive
+        self._late_removals: set[str] = set()  # names whose removal may still arrive
         self._rival_until = 0.0  # by time.monotonic
         self._listed_at = time.monotonic()  # when missing records were last looked for
         self._names: set[str] = set()  # of the chain's records, once this writer publishes one
@@ -82,8 +82,10 @@ class LeasedStore(Store):
                 self._may_gain_records, self._rival_until = True, time.monotonic() + LATE
                 remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
-        except OSError as exc:
+        except BaseException as exc:
             self.close()
+            if not isinstance(exc, OSError):
+                raise
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
 
     @property
@@ -97,8 +99,14 @@ class LeasedStore(Store):
         return time.monotonic() < self._rival_until
 
     def publish(self, name: str, data: bytes) -> float:
-        """Add a record, see `Store.publish`."""
+        """Add a record, see `Store.publish`. Refuses names whose removal may still arrive."""
         self._check()
+        if name in self._late_removals:
+            raise WriteError(
+                f"{self._remote.where}/{name}: the store has not answered whether it removed an "
+                "earlier record of this name, and may still do so; nothing was changed; save "
+                "another step"
+            )
         if self._first is None:
             entry = entry_of(name, len(data))
             assert entry is not None, "a record's name"
@@ -133,7 +141,7 @@ class LeasedStore(Store):
         where = f"{self._remote.where}/{name}"
         with write_errors(where, "may be left of a failed save: not removed"):
             try:
-                if data.startswith(self._remote.read(name, len(data))):
+                if data.startswith(self._remote.read_whole(name)):
                     self._delete(name)
             except FileNotFoundError:
                 pass
@@ -206,13 +214,13 @@ class LeasedStore(Store):
 
     def _delete(self, name: str) -> None:
         """Delete a record. Raises OSError; unless the store refuses, it may still be deleted."""
+        others, self._late_removals = self._late_removals, self._late_removals | {name}
         try:
             self._remote.remove(name)
         except (FileNotFoundError, PermissionError):
+            self._late_removals = others
             raise
-        except OSError:
-            self._may_lose_records = True
-            raise
+        self._late_removals = others
 
     def close(self) -> None:
         """Let others write.
@@ -224,7 +232,7 @@ class LeasedStore(Store):
             if self._writer() == self._token:
                 with suppress(ChainError):
                     self._set_late_aside()
-                if not self.may_gain_records and not self._may_lose_records:
+                if not self.may_gain_records and not self._late_removals:
                     self._remote.remove(WRITER)
         self._closed = True
 
@@ -320,7 +328,7 @@ class LeasedStore(Store):
             return None
         if stored is not None and not data.startswith(stored):
             return StepOrderError(f"{where}: exists already, and records are never overwritten")
-        if refused:
+        if refused and stored is None:
             return WriteError(f"{where}: could not be written, nothing was changed: {failure}")
         raise WriteError(
             f"{where}: was not saved, or the answer was lost; the next save finds out: "

@@ -1156,6 +1156,31 @@ def test_a_base_where_nothing_follows(long: Path, in_one: Path, jumping_states: 
     assert [e.step for e in codec.Chain(long).entries] == [90, 100, 110]
 
 
+def test_a_step_that_was_saved_again_as_a_base(tmp_path: Path) -> None:
+    """The delta of the save that failed could not be removed: the base counts."""
+    path = tmp_path / "run.lcc"
+    delta = path / "00000002.delta.safetensors"
+    with codec.Checkpointer(path, bits=2) as checkpoints:
+        for step in range(3):
+            checkpoints.save(step, {"w": np.full(9, step, np.float32), "n": np.array(step)})
+    left = delta.read_bytes()
+    delta.unlink()
+    with codec.Checkpointer(path, resume=True) as checkpoints:
+        for step, n in ((2, 77), (3, 3)):
+            checkpoints._append(
+                step, {"w": np.full(9, n, np.float32), "n": np.array(n)}, is_base=step == 2
+            )
+    delta.write_bytes(left)
+    assert codec.verify(path).ok
+    assert codec.restore(path, 2)["n"] == 77
+    assert [(step, int(n)) for step, n in codec.Chain(path).history("n")] == [
+        (0, 0),
+        (1, 1),
+        (2, 77),
+        (3, 3),
+    ]
+
+
 @pytest.mark.parametrize("step", [40, None])
 def test_a_damaged_record_that_nothing_follows(
     run: Path, random_states: States, step: int | None

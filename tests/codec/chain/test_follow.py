@@ -228,6 +228,22 @@ def test_the_newest_step_again_with_other_weights(tmp_path: Path, trainer: Train
     assert weights(module) == saved(path)
 
 
+def test_another_base_in_place_of_the_newest(tmp_path: Path, trainer: Trainer) -> None:
+    """Of the same name and size, as after a save that failed and was tried again."""
+    path, module = tmp_path / "run.lcc", net()
+    trainer.save(path, 0, 1, 2, base_every=1)
+    follower = codec.Follower(path, module)
+    assert (reached(follower), follower.update()) == (2, None)
+    newest = path / "00000002.base.safetensors"
+    nbytes = newest.stat().st_size
+    newest.unlink()
+    trainer.save(path, 2, base_every=1, resume=True)
+    assert newest.stat().st_size == nbytes
+    assert reached(follower) == 2
+    assert weights(module) == saved(path)
+    assert follower.update() is None
+
+
 def test_a_damaged_record_leaves_the_old_weights(
     tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

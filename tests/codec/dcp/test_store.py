@@ -278,6 +278,22 @@ def test_any_request_may_fail(after: bool, store: dict[str, Any], monkeypatch: P
     assert n_failed >= 3
 
 
+def test_records_of_a_failed_save_stay(
+    store: dict[str, Any], requests: Counter[str], monkeypatch: Patch
+) -> None:
+    """A removal could arrive after the same state was saved again, to files of the same names."""
+    writer = ChainWriter(bits=2)
+    save(writer, RUN, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "pipe_file", Line(2, False).around("pipe_file"))
+        with pytest.raises(CheckpointException):
+            save(writer, RUN, 1)
+    assert any("step-1/" in path for path in store)
+    assert not requests["rm_file"]
+    save(writer, RUN, 1)
+    assert load(f"{RUN}/step-1")["epoch"] == 1
+
+
 def test_what_is_missing_or_damaged_is_named(store: dict[str, Any]) -> None:
     save(ChainWriter(bits=2), RUN, 0, 1)
     deltas = [path for path in store if "step-1/" in path and ".delta." in path]

@@ -123,6 +123,49 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
     assert codec.verify(path).steps == (0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "storage.directory._opened_for_nameless",
+        "saving.recorder.Recorder._continue_chain",
+        "saving.checkpointer.warm_up_beside",
+    ],
+)
+def test_an_interrupted_opening_holds_no_lock(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the exception is kept, as a notebook does."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"codec.{place}", interrupt)
+        with pytest.raises(KeyboardInterrupt) as kept:
+            codec.Checkpointer(tmp_path / "run.lcc")
+    codec.Checkpointer(tmp_path / "run.lcc").close()
+    assert kept.tb is not None
+
+
+def test_closing_again_closes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an interrupt of the first time, right after a descriptor was closed."""
+    close = os.close
+    checkpoints = codec.Checkpointer(tmp_path / "run.lcc")
+
+    def closed_and_interrupted(descriptor: int) -> None:
+        close(descriptor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closed_and_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints._recorder.close()
+    with (tmp_path / "other").open("w") as other:  # takes the descriptor's number
+        checkpoints.close()
+        os.fstat(other.fileno())
+    codec.Checkpointer(tmp_path / "run.lcc").close()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
     """Whoever writes through a store of its parent's would do it beside the parent."""

@@ -560,9 +560,13 @@ def test_nothing_is_overwritten(
         with pytest.raises(StepOrderError, match=r"01\.delta\.safetensors: exists already"):
             training.save(checkpoints, 1)
         if kind is Plain:  # it is looked for, and nobody says whether it is there
-            on("before", "info", "01.delta.safetensors", LOST)
+            name = "01.delta.safetensors"
+            on("after", "get", name, lambda: on("before", "info", name, LOST))
             with pytest.raises(StepOrderError, match=r"01\.delta\.safetensors: exists already"):
                 training.save(checkpoints, 1)
+        on("after", "get", "01.delta.safetensors", LOST)  # the same with a read that fails
+        with pytest.raises(codec.WriteError, match="may be left of a failed save"):
+            training.save(checkpoints, 1)
         assert store.pop(path).getvalue() == b"another's"
         assert training.save(checkpoints, 1).kind == "delta"
         with pytest.raises(LockedError):
@@ -644,6 +648,77 @@ def test_a_put_that_is_cut_short_or_comes_late(
         fsspec.filesystem("memory").pipe_file(path, late[0])  # whole, long after
         training.save(checkpoints, 4)
     training.check(FLAKY)  # step 2, which was said to have failed, restores as well
+
+
+@pytest.mark.parametrize("failure", [LOST, KeyboardInterrupt()])
+def test_a_removal_that_may_still_arrive(
+    failure: BaseException, store: dict[str, Any], on: Callable[..., None]
+) -> None:
+    """Its name is not used again, and the next writer has to take over."""
+    training, base = Training(), "00000000.base.safetensors"
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        on("after", "put", base, LOST)
+        on("before", "get", base, LOST)
+        with pytest.raises(codec.WriteError, match="the next save finds out"):
+            training.save(checkpoints, 0)
+        on("before", "rm", base, failure)
+        with pytest.raises((codec.WriteError, KeyboardInterrupt)):
+            training.save(checkpoints, 0)
+        with pytest.raises(codec.WriteError, match=r"may still do so; .*another step"):
+            training.save(checkpoints, 0)
+        assert training.save(checkpoints, 1).kind == "base"
+        assert base not in names(store)
+    assert WRITER in names(store)
+    training.check(FLAKY)
+
+
+def test_a_refused_put_that_left_a_part(store: dict[str, Any], on: Callable[..., None]) -> None:
+    """Nobody says that nothing was changed."""
+
+    def cut() -> None:
+        path = f"/bucket/run.lcc/{NEXT}"
+        fsspec.filesystem("memory").pipe_file(path, store[path].getvalue()[:100])
+        raise REFUSED
+
+    with begun(2) as (training, checkpoints):
+        on("after", "put", NEXT, cut)
+        with pytest.raises(codec.WriteError, match="was not saved, or the answer was lost"):
+            training.save(checkpoints, 2)
+        assert training.save(checkpoints, 3).kind == "base"
+    training.check(FLAKY)
+
+
+def test_a_short_read_of_anothers_record(monkeypatch: Patch, store: dict[str, Any]) -> None:
+    """It may be the beginning of ours, and is not removed."""
+    read, path = remote.Remote.read, f"/bucket/run.lcc/{NEXT}"
+    with begun(2) as (training, checkpoints):
+        fsspec.filesystem("memory").pipe_file(path, b"save")
+        with pytest.raises(StepOrderError):
+            training.save(checkpoints, 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(remote.Remote, "read", lambda *a: read(*a)[: 0 if NEXT in a else None])
+            with pytest.raises(codec.WriteError, match="only 0 of its 4 bytes"):
+                training.save(checkpoints, 2)
+        assert store.pop(path).getvalue() == b"save"
+    training.check(FLAKY)
+
+
+def test_an_interrupted_opening_holds_no_token(store: dict[str, Any], monkeypatch: Patch) -> None:
+    for place in (
+        "storage.lease.LeasedStore._is_conditional",
+        "saving.checkpointer.warm_up_beside",
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"codec.{place}", interrupt)
+            with pytest.raises(KeyboardInterrupt) as kept:
+                codec.Checkpointer(FLAKY)
+        codec.Checkpointer(FLAKY).close()
+        assert WRITER not in names(store)
+        del kept
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
