@@ -13,7 +13,8 @@ take-over, or after a save with an unknown end, has to be a base (`may_gain_reco
 before the base is just one more step. For LATE seconds after a take-over, each save first sets
 aside unknown records after that base, and nothing is removed for good (`has_rival`). Until that
 save, or if the new writer ends before it, a restart may load a step of the old writer. In a store
-without conditions, one of two puts of the same name may overwrite the other.
+without conditions, one of two puts of the same name may overwrite the other. A removal that was
+given up may arrive late too: its name is not used again.
 """
 
 from __future__ import annotations
