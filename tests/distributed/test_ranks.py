@@ -674,7 +674,9 @@ def test_a_rank_is_killed(tmp_path: Path) -> None:
 # The same in an object store.
 
 BUCKET = "s3://bucket"
-IMPATIENT = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+# A cut line ends each connection at once; a busy machine may take long to open one.
+PATIENT: dict[str, Any] = {"connect_timeout": 300, "read_timeout": 300}
+WITHOUT_RETRIES = {"config_kwargs": {"retries": {"max_attempts": 0}} | PATIENT}
 
 
 class Line:
@@ -744,7 +746,7 @@ def silent(folder: Path, cut: Path) -> None:
     """Nobody answers any more while ranks write: the step is not whole, and the same writers go on
     once the store is back."""
     run, rank = f"{BUCKET}/{folder.name}/silent", dist.get_rank()
-    writer, reference = ChainWriter(bits=2, storage_options=IMPATIENT), Reference()
+    writer, reference = ChainWriter(bits=2, storage_options=WITHOUT_RETRIES), Reference()
     run_writer = RankWriter.run
 
     def cutting(self: RankWriter, *given: Any) -> Any:
