@@ -29,7 +29,7 @@ from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
 
 import codec
 
-LIFETIME = 0.015  # seconds, about, of a process that is not killed
+LIFETIME = 0.03  # seconds, about, of a process that is not killed
 
 
 def main(arguments: list[str] | None = None) -> int:
