@@ -1,4 +1,4 @@
-"""How a follower catches up: bytes and seconds with jumps, without, and with a base every 8 saves.
+"""How a follower catches up: bytes and seconds with a base every 8 saves, and with the default.
 
     PYTHONPATH=. python benchmarks/catch_up.py [--values 4M] [--steps 230] [--rate 3e-5] [--lossy]
                                                [--network 50]
@@ -40,11 +40,7 @@ ENDS = (0, 1, 5, 13, 22, 29)  # saves that a follower's last step lies before th
 TIMES = 3  # the fastest of so many loads of a base counts
 LATENCY = 0.001  # seconds that a request takes without its bytes
 OFTEN = 8  # saves from one base to the next, in the chain with many of them
-WAYS = {  # what a follower finds beside the deltas -> the settings of the chain
-    "jumps": {"jumps": True},
-    "neither": {},
-    "bases": {"base_every": OFTEN - 1},
-}
+WAYS = {"bases": {"base_every": OFTEN - 1}, "default": {}}  # settings of the chains
 
 
 class Line(LocalFileSystem):  # type: ignore[misc]
@@ -93,7 +89,7 @@ def link(entries: Iterable[Entry], source: Path, folder: Path) -> None:
 def caught_up(chain: codec.Chain, begin: int, end: int) -> tuple[int, float]:
     """Bytes and seconds of a follower that goes from one step to another."""
     source = Path(chain.where)
-    records = [e for e in (*chain.entries, *chain.jumps) if e.step <= end]
+    records = [e for e in chain.entries if e.step <= end]
     with tempfile.TemporaryDirectory(dir=source.parent) as name:
         folder = Path(name) / "run.lcc"
         link([e for e in records if e.step <= begin], source, folder)
@@ -153,7 +149,7 @@ def deltas_nbytes(chain: codec.Chain, begin: int, end: int) -> float:
 
 def print_costs(chains: dict[str, codec.Chain], stalls: dict[str, list[float]]) -> None:
     """What the chains take without their first bases, as a share of as many deltas."""
-    plain = deltas_nbytes(chains["neither"], 0, chains["neither"].steps[-1])
+    plain = deltas_nbytes(chains["default"], 0, chains["default"].steps[-1])
     rows = []
     for way, chain in chains.items():
         nbytes = chain.nbytes - chain.entries[0].nbytes
@@ -201,8 +197,8 @@ def main() -> None:
             times: dict[str, list[float]] = {way: [] for way in WAYS}
             for before in ENDS:
                 end = arguments.steps - 1 - before
-                deltas = deltas_nbytes(chains["neither"], end - behind, end)
-                seconds = base_seconds(chains["neither"], end)
+                deltas = deltas_nbytes(chains["default"], end - behind, end)
+                seconds = base_seconds(chains["default"], end)
                 for way, chain in chains.items():
                     nbytes, taken = caught_up(chain, end - behind, end)
                     shares[way].append(nbytes / deltas)

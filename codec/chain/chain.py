@@ -62,8 +62,7 @@ class Chain:
 
     Attributes:
         where: Its name in messages.
-        entries: The files of its records, in the order of their steps, without jumps.
-        jumps: The files of its jumps, see `codec.record.jump`.
+        entries: The files of its records, in the order of their steps.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
         nbytes_read: The bytes that were read of them.
@@ -92,21 +91,11 @@ class Chain:
         self._source = source_of(source, storage_options)
         self.where = self._source.where
         self.selection: Selection | None = None
-        self._leaves_jumps = False
         self._parts: ReadAhead[Record] | None = None  # behind URLs: opens records
         self._counting = threading.Lock()
         self.failure: ChainError | None = None
         self.n_read = self.nbytes_read = 0
         self.refresh()
-
-    def plain(self) -> Chain:
-        """A copy of this chain that is read without its jumps.
-
-        For whoever changes the chain: what only a jump leads to is not to be relied on.
-        """
-        chain = copy.copy(self)
-        chain._leaves_jumps = True
-        return chain
 
     def part(self, only: Only | Selection) -> Chain:
         """A copy of this chain that reads and restores only some tensors and values.
@@ -153,8 +142,7 @@ class Chain:
         order = sorted(
             (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
         )
-        self.entries = tuple(e for e in order if e.kind != "jump")
-        self.jumps = tuple(e for e in order if e.kind == "jump")
+        self.entries = tuple(order)
         self._nbytes_of = {e.name: e.nbytes for e in order}
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
@@ -163,12 +151,6 @@ class Chain:
     @property
     def _last(self) -> int:
         return max(e.step for e in self.entries)
-
-    @property
-    def usable_jumps(self) -> tuple[Entry, ...]:
-        """The jumps to the last step of a record, which confirms them, see `read_jump`."""
-        ends = set() if self._leaves_jumps else {e.step for e in self.entries}
-        return tuple(e for e in self.jumps if e.step in ends)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -185,7 +167,7 @@ class Chain:
     @property
     def nbytes(self) -> int:
         """Bytes of all records on disk."""
-        return sum(e.nbytes for e in (*self.entries, *self.jumps))
+        return sum(e.nbytes for e in self.entries)
 
     def expect(self, entries: Iterable[Entry]) -> None:
         """Announce the records that will be read next, in this order."""
@@ -215,29 +197,6 @@ class Chain:
 
         open_part = self._opened if self._parts is None else self._parts.read
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
-
-    def read_any(self, entry: Entry) -> Record:
-        """Read a record or a jump. Raises what `read` and `read_jump` raise."""
-        return self.read_jump(entry) if entry.kind == "jump" else self.read(entry)
-
-    def read_jump(self, entry: Entry) -> Record:
-        """Read a jump, and compare it with the beginning of the record at its last step.
-
-        A chain may have gone back and taken another way to that step.
-
-        Raises:
-            MalformedRecordError: No record of that step has its identity and its track. Also what
-                `read` raises.
-        """
-        record = self.read(entry)
-        for other in (e for e in self.entries if e.step == entry.step):
-            with suppress(RecordError):  # another record of that step may confirm it
-                begun = self._begun(other.name)
-                if (begun.identity, begun.track) == (record.identity, record.track):
-                    return record
-        raise MalformedRecordError(
-            entry.name, f"the identity of a record of step {entry.step}", f"{record.identity}"
-        )
 
     def identity_of(self, entry: Entry) -> str:
         """The identity of a record, whose beginning alone is read. Raises what `read` raises."""
@@ -301,7 +260,7 @@ class Chain:
         """
         replay = Replay(self.selection)
         base = self._bases(step)[-1]
-        way = [base, *following(self.entries, (), base.step, step)]
+        way = [base, *following(self.entries, base.step, step)]
         self.expect(way)
         for entry in way:
             yield from replay.advance(entry, self.read(entry), step, all_steps=True)
@@ -392,7 +351,7 @@ class Chain:
         """See `layout`. Raises VanishedError."""
         base = self._bases(step)[-1]
         layout, identity, last = None, None, base
-        for last in (base, *following(self.entries, (), base.step, step)):
+        for last in (base, *following(self.entries, base.step, step)):
             record = _checked(last, self._begun(last.name))
             if layout is not None and record.parent != identity:
                 raise ParentError(
@@ -539,14 +498,10 @@ class Chain:
 
 def _checked(entry: Entry, record: Record) -> Record:
     """A record. Raises MalformedRecordError unless it is the one that its name says."""
-    kind, first = record.kind, record.step
-    if record.jumps_from is not None:
-        kind, first = "jump", record.jumps_from
-    elif kind == "merged":
-        first = steps_of(record)[0]
-    if (record.step, kind, first) != (entry.step, entry.kind, entry.first):
+    first = steps_of(record)[0] if record.kind == "merged" else record.step
+    if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
         expected = f"{entry.kind} of step {entry.step}"
-        raise MalformedRecordError(entry.name, expected, f"{kind} of step {record.step}")
+        raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
     return record
 
 
@@ -572,8 +527,6 @@ class _Search:
             raise
         except (RecordError, ChainError) as exc:
             return None, _bare(exc)
-        if (jumped := self._by_jumps(bases[-1])) is not None:
-            return jumped, None
         ways = WAYS
         while bases and ways:
             reached, entry, error = self._follow(bases[-1])
@@ -595,37 +548,6 @@ class _Search:
             bases = [e for e in bases if e != left_out]
         return self._furthest, self._reason
 
-    def _by_jumps(self, base: Entry) -> Position | None:
-        """Go from a base to the step by jumps; None if none lead there, or if a record fails.
-
-        Jumps only save time: records that fail are looked into without them.
-        """
-        chain, step = self._chain, self._step
-        way = following(chain.entries, chain.usable_jumps, base.step, step)
-        if not any(entry.kind == "jump" for entry in way):
-            return None
-        replay, reached = Replay(chain.selection), None
-        chain.expect([base, *way])
-        try:
-            for entry in (base, *way):
-                for reached in replay.advance(entry, chain.read_any(entry), step):
-                    self._note(reached)
-            assert reached is not None, "there was a base"
-            if reached.step != (chain._last if step is None else step):
-                return None
-            records.check_whole(reached.entry.name, reached.track)
-        except VanishedError:
-            raise
-        except (RecordError, ChainError) as exc:
-            self._reason = _bare(exc)
-            return None
-        return reached
-
-    def _note(self, reached: Position) -> None:
-        """Note the furthest position."""
-        if self._furthest is None or reached.step > self._furthest.step:
-            self._furthest = reached
-
     def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
         """Go from a base towards the step.
 
@@ -637,11 +559,12 @@ class _Search:
         replay, passed, reached = Replay(chain.selection), set(self._bad), None
         entry: Entry | None = base
         try:
-            chain.expect([base, *following(chain.entries, (), base.step, step, passed)])
+            chain.expect([base, *following(chain.entries, base.step, step, passed)])
             while entry is not None:
                 try:
                     for reached in replay.advance(entry, chain.read(entry), step):
-                        self._note(reached)
+                        if self._furthest is None or reached.step > self._furthest.step:
+                            self._furthest = reached
                 except (RecordError, ParentError) as exc:
                     if replay.track is None:
                         raise

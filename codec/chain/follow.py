@@ -33,7 +33,7 @@ from codec.storage.location import Location
 
 from .chain import Chain
 from .replay import Position, Replay
-from .route import cost, following
+from .route import following
 
 EVERY = 1.0  # seconds between two looks at the chain
 RESTING = 10  # a search that failed is followed by a pause so many times as long
@@ -184,31 +184,22 @@ class Follower:
 
     def _advanced(self, chain: Chain) -> Position | None:
         """The last position that records lead to from the track; None if there is none."""
-        replay, entries, jumps = self._replay, chain.entries, chain.usable_jumps
+        replay, entries = self._replay, chain.entries
         if replay.track is None or replay.step is None:
             return None
-        way = following(entries, jumps, replay.step, None)
-        bases = [e for e in entries if e.kind == "base" and e.step > replay.step]
-        if bases:  # what comes after a base builds on it, unless a jump leads past it
-            from_base = [bases[-1], *following(entries, jumps, bases[-1].step, None)]
-            leads_past = bool(way) and way[-1].step == from_base[-1].step
-            if not leads_past or cost(way) > cost(from_base):
+        if any(e.kind == "base" and e.step > replay.step for e in entries):
+            return None  # what comes after a base builds on it
+        reached, way = None, list(following(entries, replay.step, None))
+        chain.expect(way)
+        try:
+            for entry in way:
+                record = chain.read(entry)
+                self._moves[0] += 1
+                *_, reached = replay.advance(entry, record)
+        except (RecordError, ChainError) as exc:
+            _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
+            if self._replay.track is None:  # the record failed half-way
                 return None
-        reached = None
-        while way:
-            chain.expect(way)
-            try:
-                for entry in way:
-                    record = chain.read_any(entry)
-                    self._moves[0] += 1
-                    *_, reached = replay.advance(entry, record)
-                return reached
-            except (RecordError, ChainError) as exc:
-                _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
-                if self._replay.track is None:  # the record failed half-way
-                    return None
-            has_jumped = any(entry.kind == "jump" for entry in way)
-            way = following(entries, (), replay.step, None) if has_jumped else []
         return reached
 
     def _restarted(self, chain: Chain) -> Position | None:

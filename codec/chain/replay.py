@@ -14,7 +14,6 @@ from typing import Any
 from codec.caps import short
 from codec.errors import MalformedRecordError, ParentError, RerunNeededError
 from codec.record import record as records
-from codec.record.jump import apply_jump
 from codec.record.merged import merged_of
 from codec.record.record import Record
 from codec.record.values import check_values
@@ -180,9 +179,6 @@ class Replay:
                 f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
                 f"the usable record before it {last}"
             )
-        elif entry.kind == "jump":
-            self.track = None  # it is in between until the jump is done
-            apply_jump(record, track)
         elif record.kind == "delta":
             delta = records.delta_of(record, track)
             parts = [(record.step, record.track, delta)]

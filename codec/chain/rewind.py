@@ -56,30 +56,26 @@ def rewind(
         WriteError: The disk or store refuses.
     """
     place = path if isinstance(path, Location) else Location(path, storage_options)
-    if not any(_after(place, step)):  # nothing is locked or taken over for it
+    if not _after(place, step)[1]:  # nothing is locked or taken over for it
         return None
     with place.store(takes_over=takes_over) as store:
-        after, jumps = _after(place, step)
+        entries, after = _after(place, step)
         if not after:
-            store.remove(jump.name for jump in jumps)
             return None
-        chain = Chain(place)
-        newest = max(e.step for e in chain.entries)
-        # Shared oldest first, removed newest first: stopped anywhere, both chains restore. A jump
-        # goes first: it must not lead to a step that is saved anew.
-        by_step = sorted((*chain.entries, *chain.jumps), key=lambda e: e.step)
+        newest = max(e.step for e in entries)
+        # Shared oldest first, removed newest first: stopped anywhere, both chains restore.
+        by_step = sorted(entries, key=lambda e: e.step)
         old_chain = store.share((e.name for e in by_step), f"until-{newest}")
-        store.remove(e.name for e in (*jumps, *sorted(after, key=lambda e: -e.step)))
+        store.remove(e.name for e in sorted(after, key=lambda e: -e.step))
     then = "begins again" if step is None else f"goes on from step {step}"
     warn(f"{place}: {then} and was at {newest}; the old chain is {old_chain}", RewoundWarning)
     return old_chain
 
 
-def _after(place: Location, step: int | None) -> tuple[list[Entry], list[Entry]]:
-    """The records, and the jumps, after a step; none if there is no chain."""
+def _after(place: Location, step: int | None) -> tuple[tuple[Entry, ...], list[Entry]]:
+    """All records, and those after a step; none if there is no chain."""
     try:
-        chain = Chain(place)
+        entries = Chain(place).entries
     except ChainNotFoundError:
-        return [], []
-    after = [e for e in (*chain.jumps, *chain.entries) if step is None or e.step > step]
-    return [e for e in after if e.kind != "jump"], [e for e in after if e.kind == "jump"]
+        return (), []
+    return entries, [e for e in entries if step is None or e.step > step]

@@ -114,11 +114,9 @@ def merge(
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        before = _measured(Chain(location).plain(), quick)[0]
+        before = _measured(Chain(location), quick)[0]
         changed = _merged(location, directory, steps, progress, coder)
-        return Change.of(
-            before, _measured(Chain(location).plain(), quick)[0] if changed else before
-        )
+        return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
 
 
 def _merged(
@@ -133,7 +131,7 @@ def _merged(
 
     Returns whether anything has changed.
     """
-    chain = Chain(location).plain()
+    chain = Chain(location)
     merger = DeltaMerger(directory, chain, steps, coder, 1 if every else 2)
     damaged: list[RecordError | ParentError] = []
     replay = Replay()
@@ -201,7 +199,7 @@ def compact(
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        chain = Chain(location).plain()
+        chain = Chain(location)
         before, position = _measured(chain)
         if position.entry.kind != "base" and not position.has_gradients:
             same_step = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
@@ -212,12 +210,11 @@ def compact(
         chain = Chain(location)
         intact = without_damaged_bases(chain, keep)
         needless = superseded(intact, keep)
-        remaining = [e for e in intact if e not in needless and e.kind != "jump"]
-        _check(chain, remaining, progress)
+        _check(chain, [e for e in intact if e not in needless], progress)
         directory.remove(e.name for e in needless)
         if coder is not None:
             _merged(location, directory, RECODED, progress, coder, every=True)
-        return Change.of(before, _measured(Chain(location).plain())[0])
+        return Change.of(before, _measured(Chain(location))[0])
 
 
 def pack(
@@ -285,8 +282,6 @@ def unpack(
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """The records that the ``keep`` newest bases make needless, in the order to remove them.
 
-    A jump from before these bases leads from a step that nobody restores any more.
-
     In this order, the remaining records restore at any time. A base within the steps of a merged
     record does not count: the merged record may be needed, and builds on records before it.
     """
@@ -297,21 +292,12 @@ def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     if len(bases) < keep:
         return []
     oldest = bases[-keep]
-    needless = [
-        e
-        for e in order
-        if e.step < oldest
-        or (e.step == oldest and e.kind != "base")
-        or (e.kind == "jump" and e.first < oldest)
-    ]
+    needless = [e for e in order if e.step < oldest or (e.step == oldest and e.kind != "base")]
     return needless[::-1]
 
 
 def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
-    """The chain's records and jumps without damaged bases.
-
-    Reads the newest bases until ``n`` are intact.
-    """
+    """The chain's records without damaged bases. Reads the newest bases until ``n`` are intact."""
     damaged: set[Entry] = set()
     for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
         if n == 0:
@@ -321,7 +307,7 @@ def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
             n -= 1
         except RecordError:
             damaged.add(entry)
-    return [e for e in (*chain.entries, *chain.jumps) if e not in damaged]
+    return [e for e in chain.entries if e not in damaged]
 
 
 def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:

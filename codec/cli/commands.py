@@ -76,7 +76,7 @@ def info(options: argparse.Namespace) -> int:
         return _answer(options, answer, *lines)
     rows = [
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
-        for e in (*chain.entries, *chain.jumps)
+        for e in chain.entries
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, *sentences = _newest_delta(chain, newest) if newest else ({},)
@@ -90,12 +90,11 @@ def info(options: argparse.Namespace) -> int:
         "moments": moments,
     }
     lines = [f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file"]
-    for e in (*chain.entries, *chain.jumps):
+    for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
         lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
     written = f"; the newest base was written by {writer}" if writer else ""
-    jumps = f" and {len(chain.jumps)} jumps" if chain.jumps else ""
-    lines.append(f"{len(chain.entries)} records{jumps}, {chain.nbytes:,} bytes{written}")
+    lines.append(f"{len(chain.entries)} records, {chain.nbytes:,} bytes{written}")
     return _answer(options, answer, *lines, *sentences, of_moments)
 
 

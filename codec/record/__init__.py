@@ -14,7 +14,6 @@ Read in this order:
     settings   how a chain is coded and what is lossy, for a writer that resumes it
     merged     several deltas in one record
     layers     joins deltas for a merged record
-    jump       one record from a step to a much later one
     encode     encodes a record, and checks it from its bytes before it is written
     diagnosis  finds out why a delta failed its check
 """

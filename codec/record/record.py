@@ -65,7 +65,6 @@ from .values import VALUES, check_values, read_values, text_array, text_of, valu
 
 WRITTEN_BY = "writer"
 SETTINGS = "settings"  # a field of the array MORE, see the module `settings`
-JUMP = "jump"  # the step at which a jump begins
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
@@ -167,12 +166,6 @@ class Record:
         return total
 
     @property
-    def jumps_from(self) -> int | None:
-        """The step at which it begins if it is a jump, see the module `jump`; else None."""
-        begin = self.more.get(JUMP)
-        return begin if self.kind == "merged" and type(begin) is int else None
-
-    @property
     def has_transition(self) -> bool:
         """Whether it is a delta that changes the layout."""
         return self.kind == "delta" and has_transition(self.arrays)
@@ -191,21 +184,19 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record. jumps_from: of a jump. settings: None if those of an earlier
-    record still hold.
+    run: None for the first record. settings: None if those of an earlier record still hold.
     """
 
     step: int
     run: str | None = None
     parent: str | None = None
     replaces: str | None = None
-    jumps_from: int | None = None
     settings: Mapping[str, Any] | None = None
 
     def more(self) -> dict[str, Any]:
         """The fields of the array MORE that describe the place."""
         replaces = digest_word(self.replaces) if self.replaces else None
-        fields = {"replaces": replaces, JUMP: self.jumps_from, SETTINGS: self.settings or None}
+        fields = {"replaces": replaces, SETTINGS: self.settings or None}
         return {name: value for name, value in fields.items() if value is not None}
 
 

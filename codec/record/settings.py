@@ -76,7 +76,7 @@ def settings_at(field: Mapping[str, Any], record: Record) -> dict[str, Any]:
     field: That of the newest record that holds settings, up to this one. Raises
     MalformedRecordError.
     """
-    if record.coding is None or record.jumps_from is not None:
+    if record.coding is None:
         return dict(field)
     coding = record.coding
     if record.kind == "merged" and "coding" in field:  # `merge` may have changed the coder

@@ -70,7 +70,7 @@ def restore(
         RerunError: The steps lead to other bits here, for example with another version of torch.
         RecordError, ChainError: As for `codec.restore`.
     """
-    chain = Chain(source, storage_options=storage_options).plain()
+    chain = Chain(source, storage_options=storage_options)
     try:
         return rerun(chain, optimizer, step, exact=exact).state
     except (RecordError, ParentError):

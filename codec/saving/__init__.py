@@ -4,7 +4,6 @@ Read in this order:
     checkpointer  the public class: save, restore, close
     saved         what a save returns
     recorder      encodes, checks and writes one record
-    jumps         writes records that lead over many saves
     background    hands states to a process that saves
     process       that process
     channel       shared memory and messages between the two

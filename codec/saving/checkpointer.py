@@ -86,12 +86,7 @@ class Checkpointer:
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. "required": there must be a chain. Damaged
             records at the end are set aside, with SkippedRecordWarning. A chain that another
-            version wrote goes on with a base, as does one whose newest step only a jump reaches,
-            around damaged records.
-        jumps: Also write jumps: a record that leads over 8 saves, or 64, at once, if it takes at
-            most half of their bytes. Restores, and followers that are far behind, read it in place
-            of theirs. Every eighth save then takes longer, and memory holds the state up to three
-            times more.
+            version wrote goes on with a base.
         asynchronous: Another process encodes and writes; `save` returns when it has copied the
             state.
         when_busy: What an asynchronous `save` does while the previous one is being written: "wait"
@@ -125,7 +120,6 @@ class Checkpointer:
         ema: str | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
-        jumps: bool = False,
         resume: bool | str = False,
         asynchronous: bool = False,
         when_busy: str | None = None,
@@ -157,7 +151,7 @@ class Checkpointer:
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
-        settings = Settings(location, given, resume, base_every, keep_bases, jumps)
+        settings = Settings(location, given, resume, base_every, keep_bases)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")

@@ -56,7 +56,6 @@ from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.location import Location
 from codec.storage.source import record_name
 
-from .jumps import Jumps
 from .saved import STAGES, Saved
 
 OUTGROWN = 4  # times the bytes of their base; deltas of more bytes are followed by a new base
@@ -83,7 +82,6 @@ class Settings:
     resume: bool | str  # or REQUIRED
     base_every: int | None
     keep_bases: int | None
-    jumps: bool
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,6 @@ class Recorder:
             _check_exists(settings.path)  # before a directory is made
         self._directory = settings.path.store(takes_over=bool(settings.resume))
         try:
-            self._jumps = Jumps(self._directory) if settings.jumps else None
             self._continue_chain(bool(settings.resume))
         except BaseException:
             self._directory.close()
@@ -231,8 +228,6 @@ class Recorder:
         self._is_base_due = self._is_policy_new = False
         if delta is None:
             self._remove_history()
-        if self._jumps and self.tracker:
-            self._jumps.add(record, self.tracker)
         ends = started, encoded, checked, written, time.perf_counter()
         saved = _summary(record, layout, ends, delta, written - synced)
         self._log_behind(saved)
@@ -333,20 +328,15 @@ class Recorder:
                 "directory, or pass resume=True to continue it"
             )
         with with_advice(NONE_RESTORES):
-            plain = chain.plain()
-            position, reason = plain.newest()
+            position, reason = chain.newest()
         if isinstance(reason, VersionError):
             raise reason  # not damaged: a newer version of this package can continue
-        if reason and plain.failure:
-            raise plain.failure  # the disk's error: the records may be intact
-        if reason and chain.usable_jumps:  # one may lead around what is damaged
-            further, why = chain.newest()
-            if further.step > position.step:
-                position, reason, self._is_base_due = further, why, True
+        if reason and chain.failure:
+            raise chain.failure  # the disk's error: the records may be intact
         if position.step != position.record.step:  # a merged record that fails in the middle
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
-        after = [e for e in (*chain.jumps, *chain.entries) if e.step > position.step]
+        after = [e for e in chain.entries if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)
         if after:
@@ -368,7 +358,7 @@ class Recorder:
         self.tracker = Tracker.resume(position.track, self.coding)
         self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
         # A delta has the writer of the base before it.
-        self._is_base_due |= position.writer != version.WRITER
+        self._is_base_due = position.writer != version.WRITER
 
     def _remove_history(self) -> None:
         """Remove the records before the bases to keep, as far as the store permits."""

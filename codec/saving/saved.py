@@ -23,7 +23,7 @@ class Saved:
     Attributes:
         step: The number of the checkpoint.
         kind: "base" or "delta"; "skipped" if the previous save was still under way.
-        nbytes: Size of the record on disk, without that of jumps.
+        nbytes: Size of the record on disk.
         full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors, without
             the gradients that `codec.rerun` adds.
         seconds: Of the whole save.

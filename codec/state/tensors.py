@@ -155,15 +155,6 @@ class Layout:
         )
 
     @lazy
-    def exact(self) -> Layout:
-        """The same with every tensor exact, as it is in the track: float32 where it was lossy."""
-        tensors = (
-            TensorSpec(t.name, "F32", t.shape, False, t.library) if t.lossy else t
-            for t in self.tensors
-        )
-        return Layout(tuple(tensors), self.structure)
-
-    @lazy
     def digest_texts(self) -> tuple[bytes, ...]:
         """By tensor, the bytes that a track's digest covers before its content, see FORMAT.md."""
         return tuple(json.dumps([t.name, t.dtype, t.shape]).encode() for t in self.tensors)

@@ -19,8 +19,7 @@ from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
-_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged|jump)\.safetensors")
-_SPANNING = ("merged", "jump")  # kinds whose names have two steps
+_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
 Span = tuple[int, int]  # of bytes: the first one, and the one after the last
 RETRIES = 100  # of a reader, while another process merges or compacts
 
@@ -36,8 +35,7 @@ _LONGEST_END = _END_NBYTES + 2**16 - 1  # with the longest comment
 class Entry:
     """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
 
-    Only in a merged record the first step differs from the last. In a jump, ``first`` is the step
-    at which it begins, which another record holds.
+    Only in a merged record the first step differs from the last.
     """
 
     step: int
@@ -157,7 +155,7 @@ def record_name(step: int, kind: str, first: int | None = None) -> str:
 def entry_of(name: str, nbytes: int) -> Entry | None:
     """The record that a file name stands for; None for other names."""
     match = _NAME.fullmatch(name)
-    if not match or (match[1] is None) == (match[3] in _SPANNING):
+    if not match or (match[1] is None) == (match[3] == "merged"):
         return None
     step = int(match[2])
     first = step if match[1] is None else int(match[1])

@@ -7,8 +7,7 @@ step that was and the digest of its track. It is killed (SIGKILL) before or afte
 to the file system: one that is not killed names them all first, and each must then be reached. Or
 it is killed at a random time, which may be too late. Then everything that was told must restore to
 the last bit, and the chain must go on. Meanwhile a follower reads the chain: no state of it may be
-another one than was told, and in the end it must be as far as the chain. Jumps are written every
-two saves, whatever they take.
+another one than was told, and in the end it must be as far as the chain.
 
 A forked process starts in no time; codec allows it.
 """
@@ -29,7 +28,6 @@ from pathlib import Path
 from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
 
 import codec
-from codec.saving import jumps
 
 LIFETIME = 0.03  # seconds, about, of a process that is not killed
 
@@ -42,7 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     codec.warm_up()
-    jumps.EVERY, jumps.WORTH = {2: 2}, float("inf")
     rng = random.Random(options.seed)
     met: Counter[str] = Counter()
     calls: Counter[str] = Counter()
@@ -134,7 +131,6 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
         assert killed or os.waitstatus_to_exitcode(status) == 0, "the process that saves failed"
-        met["jumps"] += len(list(path.glob("*.jump.*")))
         met["killed" if killed else "not killed in time"] += 1
         met["steps told"] += len(noted)
         try:
@@ -165,13 +161,13 @@ def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
 
 def begin(path: Path) -> dict[int, str]:
     """A chain that the process is to go on with; its steps and the digests of their tracks."""
-    with codec.Checkpointer(path, bits=2, jumps=True) as checkpoints:
+    with codec.Checkpointer(path, bits=2) as checkpoints:
         return dict(saves(checkpoints, range(2)))
 
 
 def work(path: Path, tell: Callable[[int, str], object]) -> None:
     """What the process does."""
-    with codec.Checkpointer(path, bits=2, jumps=True, resume=True) as checkpoints:
+    with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         for step, digest in saves(checkpoints, range(first, first + STEPS)):
             tell(step, digest)

@@ -40,7 +40,6 @@ from kills import Trap, traps
 
 import codec
 from codec.errors import ChainNotFoundError, SkippedRecordWarning
-from codec.saving import jumps
 from codec.storage.remote import Remote
 from tests import s3
 
@@ -67,7 +66,6 @@ def main(arguments: list[str] | None = None) -> int:
     gc.freeze()  # else each fork would copy what its garbage collector looks at
     logging.getLogger("codec").setLevel(logging.ERROR)
     warnings.simplefilter("error", SkippedRecordWarning)
-    jumps.EVERY, jumps.WORTH = {2: 2}, float("inf")
     rng, met, calls = random.Random(options.seed), Counter(lost=0), Counter[str]()
     with s3.server() as port:
         os.environ.update(s3.environment(port))
@@ -294,7 +292,7 @@ def begin(url: str, beginning: str, tell: Tell) -> None:
     """Make the bucket, and the chain that the writer is to find."""
     fsspec.filesystem("s3").mkdir(url.rpartition("/")[0])
     if beginning != "none":
-        checkpoints = codec.Checkpointer(url, bits=2, jumps=True)
+        checkpoints = codec.Checkpointer(url, bits=2)
         save(checkpoints, range(2), tell)
         if beginning == "closed":
             checkpoints.close()
@@ -302,7 +300,7 @@ def begin(url: str, beginning: str, tell: Tell) -> None:
 
 def work(url: str, tell: Tell) -> None:
     """What the writer does."""
-    with codec.Checkpointer(url, bits=2, jumps=True, keep_bases=KEPT, resume=True) as checkpoints:
+    with codec.Checkpointer(url, bits=2, keep_bases=KEPT, resume=True) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         save(checkpoints, range(first, first + STEPS), tell)
     codec.merge(url, steps=2, quick=True)

@@ -439,7 +439,7 @@ def test_foreign_files_are_ignored(run: Path) -> None:
     leftovers += ["00000040.delta.safetensors\n", f"{'9' * 20}.delta.safetensors"]
     wrong = "40.delta 000000040.delta ٠٠٠٠٠٠٤٠.delta 00000040.full 00000040.merged 40-50.merged "
     wrong += "00000040-00000050.delta 00000040-00000050.base 00000050-00000040.merged "
-    wrong += "00000040-.merged -00000040.merged"
+    wrong += "00000040-.merged -00000040.merged 00000020-00000030.jump"
     for name in (*leftovers, *(f"{name}.safetensors" for name in wrong.split())):
         (run / name).write_bytes(b"leftover")
     # A link to nowhere is there whenever one looks, and never has a size.
@@ -447,6 +447,8 @@ def test_foreign_files_are_ignored(run: Path) -> None:
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
     assert codec.verify(run).ok
+    codec.compact(run, base=True)
+    assert same(codec.restore(run), expected)
 
 
 def test_unreadable_record(run: Path) -> None:

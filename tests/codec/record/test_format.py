@@ -814,25 +814,6 @@ class Reader:
             self.tables = sent_last(metadata, arrays)
         self.parent = identity(metadata)
 
-    def jump(self, data: bytes) -> None:
-        """A jump: one step of a merged record, in which every tensor is exact."""
-        metadata, arrays = container(data)
-        assert metadata["digest"] == file_digest(data)
-        assert metadata["parent"] == self.parent
-        assert (metadata["kind"], type(metadata["jump"])) == ("merged", int)
-        ((step,),) = (layer["steps"] for layer in metadata["layers"])
-        assert step == [metadata["step"], metadata["track"]]
-        assert "c" not in arrays
-        layout = self.layout
-        self.layout = [
-            [name, "F32" if lossy else dtype, shape, False, library, family]
-            for name, dtype, shape, lossy, library, family in layout
-        ]
-        self.replace(arrays, 0)
-        self.layout = layout
-        self.check(metadata["track"])
-        self.tables, self.parent = sent_last(metadata, arrays), identity(metadata)
-
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
         mine = [(n, s, family) for n, _, s, lossy, _, family in self.layout if lossy]
         mine = [t for t in mine if t[0] not in non_finite]
@@ -1153,8 +1134,8 @@ def told_by(name: str) -> tuple[int, int, str]:
 
 
 def route(names: list[str], step: int) -> list[str]:
-    """Which records lead to a step, without jumps."""
-    names = [name for name in names if ".jump." not in name and told_by(name)[0] <= step]
+    """Which records lead to a step."""
+    names = [name for name in names if told_by(name)[0] <= step]
     names.sort(key=lambda name: (told_by(name)[0], told_by(name)[2] == "base", -told_by(name)[1]))
     bases = [i for i, name in enumerate(names) if told_by(name)[2] == "base"]
     taken = [names[bases[-1]]]
@@ -1964,25 +1945,3 @@ def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], byte
         with pytest.raises(AssertionError):
             Reader(base).advance(resign(bytes(damaged)))
     Reader(base).advance(bytes(data))
-
-
-@pytest.mark.parametrize("settings", [{"policy": {"*": "exact"}}, {"bits": 2, "scope": "tensor"}])
-def test_jumps_agree(settings: dict[str, Any], tmp_path: Path) -> None:
-    """The decoder above jumps from step 8 to 16, and goes on to 18."""
-    rng, path = np.random.default_rng(0), tmp_path / "run.lcc"
-    w, n = rng.normal(size=(30, 40)).astype(np.float32), np.arange(900)
-    with codec.Checkpointer(path, jumps=True, **settings) as checkpoints:
-        for step in range(19):
-            moved = rng.normal(size=w.shape) * (rng.random(w.shape) < 0.04)
-            w, n = w + moved.astype(np.float32) / 9, n + (rng.random(900) < 0.1)
-            checkpoints.save(step, {"w": w, "n": n, "few": n[:3].copy(), "log": [1] * step})
-    reader = read(path, 8)
-    reader.jump((path / "00000008-00000016.jump.safetensors").read_bytes())
-    for step in (17, 18):
-        reader.advance((path / f"{step:08d}.delta.safetensors").read_bytes())
-    track = codec.Chain(path).at(18).track
-    assert {k: bytes(a) for k, a in reader.track.items()} == {
-        k: a.tobytes() for k, a in track.arrays.items()
-    }
-    assert tuple(reader.values.values()) == track.values
-    met_all(reader.met, "residuals, exact, edits")
