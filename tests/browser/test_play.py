@@ -397,6 +397,7 @@ def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
     expect(ask).to_contain_text("That was all")
 
 
+DRAWN = "state.saved === state.states && !waiting && !undrawn.length"  # the guide has its place
 COVERED = """() => {
     const [guide, target] = ['#guide', '.guided'].map(
         name => document.querySelector(name).getBoundingClientRect());
@@ -421,11 +422,12 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
     )
     for number, act in zip("1234", acts):
         expect(ask).to_contain_text(f"{number} of 5")
-        page.wait_for_function("state.saved === state.states")
+        page.wait_for_function(DRAWN)
         assert page.evaluate(COVERED) == ""
         act()
     page.locator("[data-place=weights] .map").tap(position={"x": 30, "y": 30})
     expect(ask).to_contain_text("5 of 5: Press")
+    page.wait_for_function(DRAWN)
     assert page.evaluate(COVERED) == ""
     page.set_viewport_size({"width": 1280, "height": 720})
     page.locator("header #guide").wait_for()
