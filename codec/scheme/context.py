@@ -29,8 +29,11 @@ from numpy.typing import NDArray
 
 from codec.errors import PayloadError, StreamError
 
-from . import kernels, workers
-from .kernels import ACTIVITIES, HALF, MOST_USES, N_CONTEXTS, OCTET
+from . import workers
+from .kernels import contexts as kernel
+from .kernels import track as track_kernel
+from .kernels.contexts import ACTIVITIES, HALF, MOST_USES, N_CONTEXTS, OCTET
+from .kernels.decode import STREAM_GOES_ON, STREAM_LEAVES
 from .memory import Joined
 from .payload import (
     Alphabet,
@@ -98,11 +101,11 @@ class ContextCode(Payload):
         if steps is None:
             return None
         cut, shared = _cut(matrices), 1 if s.n <= MOST_SINGLE else OCTET
-        streams = Joined(MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n, False, np.uint8)
+        streams = Joined(MOST_NBYTES * s.n + kernel.ELEMENT_BYTES * cut.n, False, np.uint8)
         sizes = np.zeros(cut.n, np.int64)
 
         def work(i: int, scratch: workers.Scratch) -> None:
-            most = MOST_NBYTES * cut.elements(i) + kernels.ELEMENT_BYTES
+            most = MOST_NBYTES * cut.elements(i) + kernel.ELEMENT_BYTES
             room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
             survivors = s.marks, s.codes, *steps
             lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
@@ -205,7 +208,7 @@ class ContextCode(Payload):
         def taker(i: int, scratch: workers.Scratch) -> _Take:
             def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
                 listed = begin, end, places, codes_at, places.size
-                kernels.advance_listed(*listed, *track, sums[i], scratch.moved)
+                track_kernel.advance_listed(*listed, *track, sums[i], scratch.moved)
 
             return take
 
@@ -240,9 +243,9 @@ class ContextCode(Payload):
             places, codes_at = room[:n], room[n:].view(np.uint16)
             own, data = (cut, i, self.shared), (stream, stream.size)
             status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
-            if status == kernels.STREAM_LEAVES:
+            if status == STREAM_LEAVES:
                 raise StreamError(f"a symbol beyond the last of {k} levels")
-            if status == kernels.STREAM_GOES_ON:
+            if status == STREAM_GOES_ON:
                 raise StreamError(f"bytes that go on after {n} elements")
             begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
             taker(i, scratch)(begin, end, places[:m], codes_at[:m])
@@ -251,7 +254,7 @@ class ContextCode(Payload):
 
 
 class _StepCodes(NamedTuple):
-    """Codes as uniform steps, and back. See `kernels.code_contexts`."""
+    """Codes as uniform steps, and back. See `kernels.contexts.code`."""
 
     step_code_of: StepCodes
     code_of: StepCodes
@@ -282,7 +285,7 @@ class _StepCodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """Where each stream begins. See `kernels.code_contexts`.
+    """Where each stream begins. See `kernels.contexts.code`.
 
     begins: int64 (n + 1,), the first element of each stream. firsts: int64 (n + 1,), its first
     matrix. rows, columns: int64, of each matrix.
@@ -352,15 +355,15 @@ def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
 def _first_contexts() -> NDArray[np.uint32]:
     """The contexts before the first element: chance << 8 | uses, uint32 (N_CONTEXTS,)."""
     chances, uses = np.full(N_CONTEXTS, HALF, np.int64), np.zeros(N_CONTEXTS, np.int64)
-    chances[kernels.MORE_CONTEXT : kernels.BIT_CONTEXT] = kernels.FIRST_MORE
+    chances[kernel.MORE_CONTEXT : kernel.BIT_CONTEXT] = kernel.FIRST_MORE
     # Of a value above 0 from a geometric distribution with the mean in the middle of activity a,
     # 2**(a + 0.5) / 2**12: about 2**a / 2896.
     expected = 2 ** np.arange(ACTIVITIES)
     changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
     in_octet = np.maximum(changes, FIRST_IN_OCTET)
     for at, first in (
-        (kernels.OCTET_CONTEXT, changes),
-        (kernels.ZERO_CONTEXT, np.concatenate((changes, in_octet, changes))),
+        (kernel.OCTET_CONTEXT, changes),
+        (kernel.ZERO_CONTEXT, np.concatenate((changes, in_octet, changes))),
     ):
         own = slice(at, at + 9 * first.size)
         chances[own], uses[own] = np.repeat(first, 9), FIRST_USES
@@ -379,7 +382,7 @@ def _coded(
     lists: tuple[NDArray[np.uint32], StepCodes, NDArray[np.int64], NDArray[np.float64]],
     scratch: workers.Scratch,
 ) -> int:
-    """Write or read one stream; see `kernels.code_contexts`.
+    """Write or read one stream; see `kernels.contexts.code`.
 
     streams: all of them, which one, and the elements that share a decision. Returns a STREAM_*
     status.
@@ -389,4 +392,4 @@ def _coded(
     columns = cut.columns[own]
     matrices = cut.begins[i], cut.rows[own], columns, shared
     memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
-    return int(kernels.code_contexts(encoding, *matrices, *survivors, *memory, *data, *lists))
+    return int(kernel.code(encoding, *matrices, *survivors, *memory, *data, *lists))

@@ -28,15 +28,16 @@ from numpy.typing import NDArray
 from codec.errors import CodeTableError, PayloadError, StreamError
 from codec.state.tensors import TensorSpec
 
-from . import kernels, workers
+from . import plain, workers
 from .digest import digest
-from .kernels import MAX_STREAM, UNIT
+from .kernels import track as kernel
+from .limits import CHANGE, MAX_STREAM, UNIT
 from .pieces import Bytes, Pieces
 from .quantize import Codes, empty_codes
 from .survivors import Segments, Survivors, packed
 from .tables import CodeTable
+from .twins import twin_of
 
-LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
 MAX_UNITS = MAX_STREAM // UNIT
 
 Levels = NDArray[np.float32]  # as in `stream.Encoded`
@@ -279,20 +280,30 @@ def advance_survivors(s: Survivors, levels: Levels, segments: Segments | None, m
     """Move the track by the levels of survivors; see `stream.advance`. levels: (k,)."""
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
+    return _advanced(s, levels, segments, mode)
+
+
+def _advanced_plainly(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Sums:
+    return plain.advance(segments, *plain.survivors_of(s), levels, mode)
+
+
+@twin_of(_advanced_plainly)
+def _advanced(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Sums:
+    """See `plain.advance`."""
     pieces = workers.pieces(s.units)
-    sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
+    sums = np.zeros((len(pieces), len(segments.starts) - 1), np.uint64)
     track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
 
     def work(i: int, scratch: workers.Scratch) -> None:
         survivors = *pieces[i], s.n, s.marks, s.codes
-        kernels.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
+        kernel.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
 
     workers.spread(work, len(pieces))
     return sums.sum(axis=0, dtype=np.uint64)
 
 
 def flat_levels(levels: Levels) -> tuple[Levels, int]:
-    """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
+    """Levels in a row as `kernels.track.advance` takes them, and the stride between two tensors' levels.
 
     The stride is 0 for levels that all tensors share.
     """

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from codec.errors import CodeTableError, PayloadError, StreamError
 
-from . import huffman, kernels, runlength, workers
-from .kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from . import plain, runlength, workers
+from .kernels import codes as encoder
+from .kernels import decode as decoder
+from .limits import MAX_CLASSES, MAX_LENGTH, MAX_STREAM, N_BINS, UNIT
 from .memory import LARGE, Joined
 from .payload import (
     Alphabet,
@@ -35,6 +37,7 @@ from .pieces import Bytes, Pieces, aligned
 from .quantize import Codes
 from .survivors import Segments, Survivors
 from .tables import Choice, CodeTable
+from .twins import twin_of
 
 SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of each stream then hardly matter
 STREAMS = 8  # at least, if there are enough units
@@ -165,46 +168,60 @@ class PrefixCode(Payload):
         """The code of each element: (n,). Raises StreamError."""
         codes = codes_for(n, len(levels))
         codes.fill(0)
-        self._read(n, levels, 0, codes, None)
+        _read(self, n, levels, 0, codes, None)
         return codes
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
-        return self._read(segments.n, levels, mode, np.empty(0, np.uint8), segments)
+        return _read(self, segments.n, levels, mode, np.empty(0, np.uint8), segments)
 
-    def _read(
-        self, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
-    ) -> Sums:
-        table, k = self.table, len(levels)
-        plain = table.classes == 1
-        width = max(int(table.lengths.max()), kernels.FAST)
-        one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
-        runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
-        kernels.lookup(table.words, table.classes, *runs, width, one, many)
-        pairs = not plain and self.words.size >= LEAST_WORDS
-        two = np.empty(2**kernels.FAST if pairs else 0, np.uint64)
-        if two.size > 0 and kernels.lookup_two(one, two) < LEAST_PAIRS * two.size:
-            two = two[:0]
-        sizes = self.streams.astype(np.int64)
-        begins, _alive = begins_of(self.words.view(np.uint32), sizes)
-        pieces = workers.pieces(self.streams.size, least=kernels.LANES)
-        tracks, starts, n_tensors = track_of(segments)
-        sources = tracks[:0] if segments is None else segments.sources
-        sums = np.zeros((len(pieces), n_tensors), np.uint64)
-        status = np.zeros(len(pieces), np.int64)
-        symbol_bits = runlength.symbol_bits(k - 1)
-        decoder = (self.stream_elements, n, k, plain, one, many, two, symbol_bits)
-        track = (codes, sources, tracks, starts, *flat_levels(levels), mode)
 
-        def work(i: int, scratch: workers.Scratch) -> None:
-            lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
-            arguments = (*decoder, *runs[::-1], *lists, *track)
-            status[i] = kernels.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+def _read_plainly(
+    p: PrefixCode, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+) -> Sums:
+    code = (p.table.lengths, p.table.classes, len(levels))
+    positions, symbols = plain.read(p.words, p.streams, p.stream_elements, n, code)
+    if mode == 0 or segments is None:
+        codes[positions] = symbols
+        return np.zeros(0, np.uint64)
+    return plain.advance(segments, positions, symbols, levels, mode)
 
-        workers.spread(work, len(pieces))
-        if status.any():
-            raise StreamError(problem_of(int(status[status > 0][0]), n, k))
-        return sums.sum(axis=0, dtype=np.uint64)
+
+@twin_of(_read_plainly)
+def _read(
+    p: PrefixCode, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+) -> Sums:
+    """Decode onto the track, or into codes if the mode is 0. Raises StreamError."""
+    table, k = p.table, len(levels)
+    is_plain = table.classes == 1
+    width = max(int(table.lengths.max()), decoder.FAST)
+    one, many = np.zeros(2**width, np.uint64), np.empty(2**decoder.FAST, np.uint64)
+    runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
+    decoder.lookup(table.words, table.classes, *runs, width, one, many)
+    pairs = not is_plain and p.words.size >= LEAST_WORDS
+    two = np.empty(2**decoder.FAST if pairs else 0, np.uint64)
+    if two.size > 0 and decoder.lookup_two(one, two) < LEAST_PAIRS * two.size:
+        two = two[:0]
+    sizes = p.streams.astype(np.int64)
+    begins, _alive = begins_of(p.words.view(np.uint32), sizes)
+    pieces = workers.pieces(p.streams.size, least=decoder.LANES)
+    tracks, starts, n_tensors = track_of(segments)
+    sources = tracks[:0] if segments is None else segments.sources
+    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    status = np.zeros(len(pieces), np.int64)
+    symbol_bits = runlength.symbol_bits(k - 1)
+    code = (p.stream_elements, n, k, is_plain, one, many, two, symbol_bits)
+    track = (codes, sources, tracks, starts, *flat_levels(levels), mode)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
+        arguments = (*code, *runs[::-1], *lists, *track)
+        status[i] = decoder.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+
+    workers.spread(work, len(pieces))
+    if status.any():
+        raise StreamError(problem_of(int(status[status > 0][0]), n, k))
+    return sums.sum(axis=0, dtype=np.uint64)
 
 
 def stream_units(n: int, n_symbols: int) -> int:
@@ -230,12 +247,17 @@ def settle_codes(s: Survivors, final: Final | None) -> None:
 
     final: uint16 (512,), the final code of each of their codes; None if codes are final.
     """
-    if final is None:
-        return
+    if final is not None:
+        _settled(s, final)
+
+
+@twin_of(plain.settle)
+def _settled(s: Survivors, final: Final) -> None:
+    """See `plain.settle`."""
     pieces = workers.pieces(s.units, least=_least_streams(s, 1))
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
+        encoder.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
 
     workers.spread(work, len(pieces))
 
@@ -249,21 +271,25 @@ def settle_tokens(
     counts of tokens as in `Counts`.
     """
     if final is None:
-        final = np.arange(max(counts.size, kernels.N_BINS), dtype=np.uint16)
+        final = np.arange(max(counts.size, N_BINS), dtype=np.uint16)
     units = stream_units(s.n, int(s.n - counts[0]))
+    # One row for all symbols without words.
+    return units, _tokens(s, final, units, min(counts.size, runlength.MAX_SYMBOLS + 2) - 1)
+
+
+@twin_of(plain.settle_tokens)
+def _tokens(s: Survivors, final: Final, units: int, rows: int) -> NDArray[np.int64]:
+    """See `plain.settle_tokens`."""
     pieces = workers.pieces(-(-s.units // units), least=_least_streams(s, units))
-    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-    rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # one for all symbols without words
-    counts_by_piece = np.zeros((len(pieces), rows, cells), np.int32)
+    counts = np.zeros((len(pieces), rows + 1, int(encoder.NEAR) + MAX_CLASSES), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        survivors = s.marks, s.codes, s.numbers
-        kernels.settle_tokens(*pieces[i], units, final, *survivors, counts_by_piece[i])
+        encoder.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
 
     workers.spread(work, len(pieces))
-    tokens = np.zeros((rows - 1, kernels.MAX_CLASSES), np.int64)
-    kernels.sum_tokens(counts_by_piece, tokens)
-    return units, tokens
+    tokens = np.zeros((rows, MAX_CLASSES), np.int64)
+    encoder.sum_tokens(counts, tokens)
+    return tokens
 
 
 def write(
@@ -286,60 +312,94 @@ def write(
         StreamError: The codes do not take the bits of the choice.
     """
     table, k = choice.table, len(levels)
-    n_streams = -(-s.units // units)
-    most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
-    pieces = workers.pieces(n_streams, least=_least_streams(s, units), most=most)
     words, escape = table.full_words(k - 1)
-    near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
-    kernels.near_words(words, near)
-    symbol_bits = runlength.symbol_bits(k - 1)
+    code = (words, int(escape), runlength.symbol_bits(k - 1))
+    written, sizes, sums = _written(s, units, code, choice.bits, levels, segments, mode)
+    streams = sizes.astype(np.uint32)
+    payload = PrefixCode(written, streams, units * UNIT, table, choice.cached, choice.saved_bits)
+    if payload.bits != choice.bits:
+        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {choice.bits}")
+    return payload, sums
+
+
+def _written_plainly(
+    s: Survivors,
+    units: int,
+    code: tuple[Words, int, int],
+    bits: int,
+    levels: Levels,
+    segments: Segments | None,
+    mode: int,
+) -> tuple[Words, NDArray[np.int64], Sums]:
+    words, sizes = plain.write(s, units, *code)
+    if segments is None or mode == 0:
+        return words, sizes, np.zeros(0, np.uint64)
+    return words, sizes, plain.advance(segments, *plain.survivors_of(s), levels, mode)
+
+
+@twin_of(_written_plainly)
+def _written(
+    s: Survivors,
+    units: int,
+    code: tuple[Words, int, int],
+    bits: int,
+    levels: Levels,
+    segments: Segments | None,
+    mode: int,
+) -> tuple[Words, NDArray[np.int64], Sums]:
+    """Words, the bits of each stream, and the changes of digests.
+
+    code: words, escape and symbol_bits as in `plain.write`. bits: in all. The others: see `write`.
+    """
+    words, escape, symbol_bits = code
+    n_streams = -(-s.units // units)
+    most = max(BITS_A_PIECE * n_streams // max(bits, 1), 1)
+    pieces = workers.pieces(n_streams, least=_least_streams(s, units), most=most)
+    near = np.empty(len(levels) * int(encoder.NEAR) if escape else 0, np.uint32)
+    encoder.near_words(words, near)
     sizes = np.zeros(n_streams, np.int64)
-    sparing = s.dense and choice.bits >= 8 * LARGE
-    joined = Joined(choice.bits // 32 + n_streams + 1, sparing, np.uint32)
+    joined = Joined(bits // 32 + n_streams + 1, s.dense and bits >= 8 * LARGE, np.uint32)
     tracks, starts, n_tensors = track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
-    longest = huffman.MAX_LENGTH
-    if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
+    longest = MAX_LENGTH
+    if escape:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
-    message = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
+    message = (units, s.n, s.marks, s.codes, words, near, np.uint32(escape), symbol_bits)
     track = (tracks, starts, *flat_levels(levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
         n_codes = s.numbers[first * units : last * units].sum(dtype=np.int64)
-        if table.classes == 1:
+        if not escape:
             n_codes = (last - first) * units * UNIT
         out = scratch.at_least(int(n_codes) * longest // 32 + 2 * (last - first) + 2)
         buffers = (sums[i], scratch.positions, scratch.moved)
-        used = kernels.write(first, last, *message, out, sizes, *track, *buffers)
+        used = encoder.write(first, last, *message, out, sizes, *track, *buffers)
         joined.put(i, out[:used])
         s.free_codes(first * units, last * units)
 
     workers.spread(work, len(pieces))
-    streams = sizes.astype(np.uint32)
-    payload = PrefixCode(
-        joined.whole(), streams, units * UNIT, table, choice.cached, choice.saved_bits
-    )
-    if payload.bits != choice.bits:
-        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {choice.bits}")
-    return payload, sums.sum(axis=0, dtype=np.uint64)
+    return joined.whole(), sizes, sums.sum(axis=0, dtype=np.uint64)
 
 
 def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
     """Raise StreamError unless these streams fill the words, with zeros after their last bits."""
-    n_words, are_clean = kernels.check_words(words, streams.astype(np.int64))
+    sizes = streams.astype(np.int64)
+    ends = np.cumsum((sizes + 31) >> 5)
+    n_words = int(ends[-1]) if ends.size else 0
     if n_words != words.size:
         raise StreamError(f"streams of {n_words} words, found {words.size}")
-    if not are_clean:
+    used = (sizes & 31)[(sizes & 31) > 0]
+    if (words[ends[(sizes & 31) > 0] - 1] >> used.astype(np.uint32)).any():
         raise StreamError("the unused bits after a stream are not zero")
 
 
 def problem_of(status: int, n: int, k: int) -> str:
     """The meaning of a kernel's status other than STREAM_OK. n: elements. k: levels."""
     return {
-        kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
-        kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
-        kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
+        decoder.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
+        decoder.STREAM_GOES_ON: f"bits that go on after {n} elements",
+        decoder.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
     }[status]
 
 
@@ -352,10 +412,10 @@ def begins_of(
 
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
-    begins = np.empty(sizes.size, np.int64)
-    n_before, tail_begin = kernels.stream_begins(
-        np.ascontiguousarray(sizes), words.size - SPARE, begins
-    )
+    ends = np.cumsum((sizes + 31) >> 5)
+    begins = 32 * (ends - ((sizes + 31) >> 5))
+    n_before = int(np.searchsorted(ends, words.size - SPARE, side="right"))
+    tail_begin = int(ends[n_before - 1]) if n_before else 0
     if not (words.flags.c_contiguous and words.flags.aligned):
         words = words.copy()
     tail = np.concatenate((words[tail_begin:], np.zeros(SPARE, np.uint32)))
