@@ -55,7 +55,7 @@ The scheme
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
     STAGES             the stages of a save, in order, whose seconds a report has
-    warm_up_beside     starts a process that compiles the kernels
+    load_beside        loads the kernels in a thread
 
 Records and chains
     Entry              a record's step, kind, file name and size
@@ -126,7 +126,7 @@ from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
-from codec.scheme.warmup import warm_up_beside
+from codec.scheme.warmup import load_beside
 from codec.state import file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
 from codec.state.policy import MOMENT, Policy, describe_moments, rules
@@ -224,6 +224,7 @@ __all__ = [
     "is_unicode",
     "layout_of",
     "leaves",
+    "load_beside",
     "merged_of",
     "n_promoted",
     "parsed",
@@ -242,6 +243,5 @@ __all__ = [
     "to_safetensors",
     "typed",
     "unflatten",
-    "warm_up_beside",
     "write_state",
 ]

@@ -382,7 +382,7 @@ def head_of(left: Cursor, tensors: list[Tensor], scope: str, tables: dict[str, W
     else:
         need(classes <= 84 and k > 1 and 1 <= units <= 32, f"has {classes} classes of runs")
         if nbytes:
-            tables[name] = Words(left.take(nbytes), k, classes, uniform)
+            tables[name] = Words.unpacked(left.take(nbytes), k, classes, uniform)
         need(name in tables, "has no code table sent last")
         words = tables[name]
         same = words.classes == classes and (classes > 1 or words.k == k)
@@ -403,13 +403,8 @@ class Words:
     _ITEM = re.compile("1|010|001|00010|00011|0000(....)|011(0*)1")
     _STEPS = {"1": 0, "010": 1, "001": -1, "00010": 2, "00011": -2}
 
-    def __init__(self, packed: Array, k: int, classes: int, uniform: bool) -> None:
+    def __init__(self, lengths: Array, k: int, classes: int) -> None:
         self.k, self.classes = k, classes
-        need(classes > 0, "has a code table of no classes")
-        most = 4095 // classes if uniform and classes > 1 else 4095
-        n = 1 + min(k - 1, most) * classes
-        need(n <= 4096, "has a code table of too many lengths")
-        lengths = np.array(self._unpacked(packed, n))
         self.bits = int(lengths.max(initial=0))
         used = np.flatnonzero(lengths)
         used = used[np.argsort(lengths[used], kind="stable")]
@@ -421,13 +416,23 @@ class Words:
         self.entries = in_order[reverse]
         self.lengths = lengths[self.entries]
 
-    def _unpacked(self, packed: Array, n: int) -> list[int]:
+    @classmethod
+    def unpacked(cls, packed: Array, k: int, classes: int, uniform: bool) -> Words:
+        """A code table of a record."""
+        need(classes > 0, "has a code table of no classes")
+        most = 4095 // classes if uniform and classes > 1 else 4095
+        n = 1 + min(k - 1, most) * classes
+        need(n <= 4096, "has a code table of too many lengths")
+        return cls(np.array(cls._unpacked(packed, n)), k, classes)
+
+    @classmethod
+    def _unpacked(cls, packed: Array, n: int) -> list[int]:
         """The n lengths in a table."""
         bits = "".join(map(str, np.unpackbits(packed, bitorder="little")))
         end = max(bits.rfind("1") + 1, len(bits) - 7)  # fewer than 8 zeros only fill the last byte
         lengths, at, last = list[int](), 0, 8
         while at < end:
-            item = self._ITEM.match(bits, at)
+            item = cls._ITEM.match(bits, at)
             need(item, "has a code table that is none")
             assert item is not None
             at = item.end()
@@ -437,7 +442,7 @@ class Words:
                 lengths += [0] * (2**j + int("0" + bits[at : at + j][::-1], 2))
                 at += j
                 continue
-            last = int(item[1][::-1], 2) if item[1] else last + self._STEPS[item[0]]
+            last = int(item[1][::-1], 2) if item[1] else last + cls._STEPS[item[0]]
             need(1 <= last <= 15, "has a code word of more than 15 bits, or of none")
             lengths.append(last)
         need(len(lengths) <= n, "has a code table of too many lengths")
@@ -652,23 +657,26 @@ class ContextCode:
 
     def decide(self, context: int) -> bool:
         """The next decision."""
-        chance, n = self._chances[context], self._uses[context]
         span, window = self._span, self._window
-        bound = (span >> 16) * chance
+        bound = (span >> 16) * self._chances[context]
         if one := window >= span - bound:
             window -= span - bound
             span = bound
-            chance += (65536 - chance) * self._RATES[n] >> 16
         else:
             span -= bound
-            chance += -chance * self._RATES[n] >> 16
         while span < 2**32:
             span <<= 8
             window = window << 8 | next(self._left, 0)
         self._span, self._window = span, window
+        self._learn(context, one)
+        return one
+
+    def _learn(self, context: int, one: bool) -> None:
+        """The more often a context was used, the more slowly its chance changes."""
+        chance, n = self._chances[context], self._uses[context]
+        chance += ((65536 if one else 0) - chance) * self._RATES[n] >> 16
         self._chances[context] = min(max(chance, 32), 65504)
         self._uses[context] = min(n + 1, 60)
-        return one
 
     def read(self, matrices: list[list[int]]) -> list[int]:
         """q of all elements."""
@@ -853,7 +861,7 @@ def _residual_head(left: Cursor, n: int, most: int) -> tuple[int, int, Words | N
     need((k == 1) == (classes == 0) == (nbytes == 0), "has a residual without sense")
     if k == 1:
         return units, k, None, []
-    words = Words(left.take(nbytes), k, classes, uniform=True)
+    words = Words.unpacked(left.take(nbytes), k, classes, uniform=True)
     return units, k, words, left.take(-(-n // (65536 * units)), "u4").tolist()
 
 
@@ -881,7 +889,7 @@ class Track:
         self.values = list(values.values())
         self.tables, left = dict[str, Words](), Cursor(arrays.pop("sent", None))
         for name, symbols, classes, nbytes in base.fields.get("sent", []):
-            self.tables[name] = Words(left.take(nbytes), symbols + 1, classes, uniform=False)
+            self.tables[name] = Words.unpacked(left.take(nbytes), symbols + 1, classes, uniform=False)
         left.finish()
         self._end(base, arrays)
 
@@ -1050,7 +1058,7 @@ def _places(structure: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
 GRADIENTS = "lcc.rerun"
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
 CONTAINERS: dict[str, Callable[[Any], Any]] = {
-    **{"d": dict, "o": OrderedDict, "n": lambda pairs: Counter(dict(pairs)), "l": list, "p": tuple}
+    "d": dict, "o": OrderedDict, "n": lambda pairs: Counter(dict(pairs)), "l": list, "p": tuple
 }
 
 

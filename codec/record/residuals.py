@@ -14,7 +14,7 @@ import numpy as np
 
 from codec.errors import PayloadError
 from codec.scheme.coders import take_head
-from codec.scheme.kernels import MAX_CONTEXTS
+from codec.scheme.limits import MAX_CONTEXTS
 from codec.scheme.payload import Alphabet, Constant, Row
 from codec.scheme.pieces import Bytes, Pieces, checked
 from codec.scheme.prefix import PrefixCode

@@ -277,7 +277,7 @@ def fit_buckets(
     if n_kept:
         return fit_part(limit)[0]
     # Too many values share the largest magnitude: keep the first of them.
-    largest = int(collected.histogram.high.max())
+    largest = int(collected.histogram.bins.high.max())
     smallest_nbytes = fit_part(math.inf, largest, 1)[0].nbytes
     if smallest_nbytes > hard_limit:
         return replace(fit_part(0.0, largest, 1)[0], nbytes=smallest_nbytes)

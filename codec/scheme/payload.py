@@ -303,7 +303,7 @@ def _advanced(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Su
 
 
 def flat_levels(levels: Levels) -> tuple[Levels, int]:
-    """Levels in a row as `kernels.track.advance` takes them, and the stride between two tensors' levels.
+    """Levels in a row as `kernels.track` takes them, and the stride between two tensors' levels.
 
     The stride is 0 for levels that all tensors share.
     """

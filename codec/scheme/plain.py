@@ -20,11 +20,15 @@ exponent bucket and its sign. Without the sign, bits compare as magnitudes do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from codec import reader
+from codec.errors import StreamError
+from codec.reader import ContextCode, ReadError, Tokens
 
 from . import runlength
 from .limits import (
@@ -47,7 +51,9 @@ if TYPE_CHECKING:
 LANES = 16  # sums of squares that are added up at last
 
 Array = NDArray[Any]
-Floats, Words, Integers = NDArray[np.float32], NDArray[np.uint32], NDArray[np.int64]
+Floats = NDArray[np.float32]
+Words = NDArray[np.uint32]
+Integers = NDArray[np.int64]
 
 
 # Arrays
@@ -98,7 +104,8 @@ def squares_between(now: Floats, before: Floats) -> float:
         squares = _squares_of_blocks(delta)
         for i in np.flatnonzero(~(squares < np.inf)):
             block = delta[i * BLOCK : (i + 1) * BLOCK].astype(np.float64)
-            squares[i] = np.square(block[np.abs(block) < np.inf]).sum()
+            finite = np.square(block[np.abs(block) < np.inf])
+            squares[i] = np.cumsum(finite)[-1] if finite.size else 0.0
     return float(squares.cumsum()[-1]) if squares.size else 0.0
 
 
@@ -398,7 +405,8 @@ def settle_tokens(s: Survivors, final: NDArray[np.uint16], units: int, rows: int
     classes, _ = classes_of(_runs(positions, np.arange(0, s.n, units * UNIT)))
     symbols = np.minimum(codes.astype(np.int64), rows) - 1
     cells = symbols * runlength.MAX_CLASSES + classes
-    return np.bincount(cells, minlength=rows * runlength.MAX_CLASSES).reshape(rows, -1)
+    counts = np.bincount(cells, minlength=rows * runlength.MAX_CLASSES)
+    return counts.reshape(rows, runlength.MAX_CLASSES)
 
 
 def _runs(positions: Integers, begins: Integers) -> Integers:
@@ -587,6 +595,168 @@ def token_words(
     lengths = np.where(own > 0, own >> 16, (escape >> 16) + runlength.CLASS_BITS + symbol_bits)
     values = np.where(own > 0, own & 0xFFFF, escaped) | (runs & (1 << extra) - 1) << lengths
     return values.astype(np.uint64), lengths + extra
+
+
+def read(
+    words: Words, sizes: Words, elements: int, n: int, code: tuple[NDArray[np.uint8], int, int]
+) -> tuple[Integers, Integers]:
+    """Decode a prefix code.
+
+    Args:
+        words: uint32, the streams one after another; each begins a new word.
+        sizes: uint32, the bits of each stream.
+        elements: Of every stream but the last.
+        n: Elements of all streams.
+        code: The lengths of its words, classes, and k.
+
+    Returns:
+        Positions, rising, and the code other than 0 at each of them, int64.
+
+    Raises:
+        StreamError: The words are no such streams.
+    """
+    lengths, classes, k = code
+    found, symbols = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    try:
+        tokens, data, at = (
+            Tokens(reader.Words(lengths.astype(np.int64), k, classes), k),
+            words.view(np.uint8),
+            0,
+        )
+        for begin, nbits in zip(range(0, n, elements), sizes.tolist()):
+            end = at + 4 * -(-nbits // 32)
+            own, runs, *_ = tokens.read(data[at:end], nbits)
+            places, at, size = np.cumsum(runs + 1) - 1, end, min(elements, n - begin)
+            if places.size and places[-1] >= size:
+                raise StreamError(f"bits that go on after {n} elements")
+            if classes == 1 and places.size < size:
+                raise StreamError(f"bits that end before {n} elements are decoded")
+            found.append(begin + places[own > 0])
+            symbols.append(own[own > 0])
+    except ReadError as exc:
+        raise StreamError(f"an alphabet of {k} levels that {exc}") from exc
+    return np.concatenate(found), np.concatenate(symbols)
+
+
+# Context codes
+
+
+class Decision(NamedTuple):
+    """A decision of a context code: is it true, and for the elements begin..end?"""
+
+    is_true: bool
+    begin: int
+    end: int
+
+
+class ContextEncoder(ContextCode):
+    """Writes what `reader.ContextCode` reads: it reads its own decisions while it writes them.
+
+    Args:
+        q: Of all elements of a stream, see FORMAT.md.
+        matrices: Rows and columns of each matrix.
+        units, weights, signs: See `reader.ContextCode`.
+
+    Attributes:
+        written: The stream.
+        costs: The bits that each element takes.
+    """
+
+    def __init__(
+        self,
+        q: list[int],
+        matrices: list[list[int]],
+        units: int,
+        weights: list[int],
+        signs: Mapping[int, bool],
+    ) -> None:
+        super().__init__(b"", units, weights, signs)
+        self._decisions = decisions(q, matrices, units, signs)
+        self._low, self._out, self.costs = 0, bytearray(), [0.0] * len(q)
+        self.read(matrices)
+        for n in range(6):  # the shortest number of the interval; a reader adds zeros
+            unit = 1 << (40 - 8 * n)
+            number = -(-self._low // unit) * unit
+            if number < self._low + self._span:
+                self._out += self._carried(number).to_bytes(5, "big")[:n]
+                break
+        self.written = bytes(self._out).rstrip(b"\0")
+
+    def decide(self, context: int) -> bool:
+        """The next decision."""
+        one, begin, end = next(self._decisions)
+        before = self._span
+        bound = (before >> 16) * self._chances[context]
+        # 0 takes the lower part of the interval: a stream of zeros needs no bytes.
+        self._low = self._carried(self._low + (before - bound if one else 0))
+        self._span = bound if one else before - bound
+        cost = math.log2(before / self._span) / (end - begin)
+        for i in range(begin, end):
+            self.costs[i] += cost
+        while self._span < 2**32:
+            self._out.append(self._low >> 32)
+            self._low, self._span = (self._low & 0xFFFFFFFF) << 8, self._span << 8
+        self._learn(context, one)
+        return one
+
+    def _carried(self, number: int) -> int:
+        """The number without 2**40, which is added to the bytes that were written."""
+        if number < 2**40:
+            return number
+        at = len(self._out) - 1
+        while self._out[at] == 255:
+            self._out[at] = 0
+            at -= 1
+        self._out[at] += 1
+        return number - 2**40
+
+
+def decisions(
+    q: list[int], matrices: list[list[int]], units: int, signs: Mapping[int, bool]
+) -> Iterator[Decision]:
+    """The decisions of a stream, in order: see `ContextEncoder`."""
+    row_end = 0
+    for rows, w in matrices:
+        octets = units > 1 and w > units
+        for _ in range(rows):
+            row, row_end = row_end, row_end + w
+            if w >= 8:
+                changes = any(q[row:row_end])
+                yield Decision(changes, row, row_end)
+                if not changes:
+                    continue
+            for begin in range(row, row_end, units if octets else w):
+                end = min(begin + units, row_end) if octets else row_end
+                if octets:
+                    changes = any(q[begin:end])
+                    yield Decision(changes, begin, end)
+                    if not changes:
+                        continue
+                for i in range(begin, end):
+                    # The last element of an octet must have changed if no other one has.
+                    if not (octets and i == end - 1 and not any(q[begin:i])):
+                        yield Decision(q[i] != 0, i, i + 1)
+                    if q[i]:
+                        yield from (Decision(one, i, i + 1) for one in _decisions_of(q[i], signs))
+
+
+def _decisions_of(q: int, signs: Mapping[int, bool]) -> Iterator[bool]:
+    """Those of a q other than 0, behind whether it is 0."""
+    a = abs(q)
+    for h in range(1, 9):
+        yield a > h
+        if a <= h:
+            break
+    else:
+        size = (a - 8).bit_length() - 1
+        for h in range(13):
+            yield size > h
+            if size <= h:
+                break
+        for place in range(size - 1, -1, -1):
+            yield (a - 8) >> place & 1 == 1
+    if a not in signs:
+        yield q < 0
 
 
 # The track
@@ -871,3 +1041,53 @@ def write_steps(
         lengths = np.insert(lengths.astype(np.int64), after, own.extra)
         coded.append(packed_bits(values, lengths, np.insert(streams, after, own.streams), n))
     return coded
+
+
+def read_steps(
+    old: Array,
+    kind: Elements,
+    bounds: Sequence[int],
+    elements: int,
+    codes: Sequence[tuple[Words, Words, NDArray[np.uint8], int, int] | None],
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Decode the steps of every context, and take them.
+
+    Args:
+        old: The array before.
+        kind: Its elements.
+        bounds: The exponent at which each context but the first begins.
+        elements: Of a stream.
+        codes: Of each context words and sizes, see `read`, lengths of the code's words, classes,
+            and k; None for a context in which nothing changes.
+
+    Returns:
+        The bits of the elements after the steps, (n,).
+
+    Raises:
+        StreamError: The words are no such streams.
+    """
+    x = bits_of(old, kind.width)
+    symbols, low = np.zeros(x.size, np.int64), np.zeros(x.size, np.uint64)
+    contexts, streams = contexts_of(x, kind, bounds), np.arange(x.size) // elements
+    for c, code in enumerate(codes):
+        if code is None:
+            continue
+        words, sizes, lengths, classes, k = code
+        extra = np.concatenate((np.zeros(1, np.int64), kind.extra_bits(k - 1)))
+        own, at, data = np.flatnonzero(contexts == c), 0, words.view(np.uint8)
+        try:
+            tokens = Tokens(reader.Words(lengths.astype(np.int64), k, classes), k, extra)
+            for i, nbits in enumerate(sizes.tolist()):
+                end = at + 4 * -(-nbits // 32)
+                steps, runs, begins, bits = tokens.read(data[at:end], nbits)
+                here, at = own[streams[own] == i], end
+                ranks = np.cumsum(runs + 1) - 1
+                if ranks.size and ranks[-1] >= here.size:
+                    raise StreamError(f"bits that go on after {x.size} elements")
+                if classes == 1 and ranks.size < here.size:
+                    raise StreamError(f"bits that end before {x.size} elements are decoded")
+                symbols[here[ranks]] = steps
+                low[here[ranks]] = bits.numbers(begins, extra[steps]).astype(np.uint64)
+        except ReadError as exc:
+            raise StreamError(f"a residual that {exc}") from exc
+    return moved_by(x, symbols, low, kind).astype(f"u{kind.width}")

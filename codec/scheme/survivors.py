@@ -273,7 +273,7 @@ def _collect(
 def _collected(
     segments: Segments, keep: int, least: int, code_of_bin: NDArray[np.uint16], s: Survivors
 ) -> tuple[Bins, int, float]:
-    """See `plain.collect`. Here some members of smaller bins survive too, until they are settled."""
+    """See `plain.collect`. Some members of smaller bins survive, too, until they are settled."""
     arrays = segments.sources, segments.tracks, segments.starts
     if keep < N_BINS and s.units >= PROBED:
         with workers.scratch() as scratch:

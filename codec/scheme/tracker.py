@@ -29,7 +29,8 @@ from .coding import UNSET, Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .digest import digest
 from .distance import fit_distance
-from .payload import CHANGE, LOOK, matrices_of
+from .limits import CHANGE, LOOK
+from .payload import matrices_of
 from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of

@@ -244,7 +244,7 @@ class UniformQuantizer:
         s = self._wide.of_width(1 if most <= NARROW else 2)
         thresholds = tuple(_first_step(1 / each, self.offset) for each in (float(size), other))
         step = float(size), self.offset
-        counts, squares, left = _steps(self.segments, thresholds, end, step, most, s)
+        counts, squares, left = _collected(self.segments, thresholds, end, step, most, s)
         beyond, counts[0] = int(counts[0]), 0
         counts[0] = s.n - counts.sum()
         codes_used = np.flatnonzero(counts)
@@ -255,7 +255,7 @@ class UniformQuantizer:
 
 
 @twin_of(plain.steps)
-def _steps(
+def _collected(
     segments: Segments,
     thresholds: tuple[np.uint32, ...],
     end: int,

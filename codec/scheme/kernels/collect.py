@@ -591,11 +591,11 @@ def squares_between(now, before, delta):
             skip = np.uint64(4 * begin + i)
             difference_of(one + skip, other + skip, here + np.uint64(i), np.uint32(1))
         squares = energy_of(here)
-        if squares < np.inf:  # False for NaN, too
-            total += squares
-            continue
-        for i in range(BLOCK):
-            difference = np.float64(delta[0, i])
-            if abs(difference) < np.inf:
-                total += difference * difference
+        if not squares < np.inf:  # NaN, too
+            squares = 0.0
+            for i in range(BLOCK):
+                difference = np.float64(delta[0, i])
+                if abs(difference) < np.inf:
+                    squares += difference * difference
+        total += squares
     return total
