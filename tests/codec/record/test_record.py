@@ -172,7 +172,11 @@ BAD = {
     "longer": (TRUNCATED, r"265 bytes", r"266"),
     "digest": (DigestError, r"content of BLAKE3 5Fsj6ihh\w{14}", r"[\w-]{22}"),
     "version-4": (VersionError, r"format 3", r"format 4: update this package"),
-    "version-2": (VersionError, r"format 3", r"format 2: it was written before lcviz 0\.3, .* anew"),
+    "version-2": (
+        VersionError,
+        r"format 3",
+        r"format 2: it was written before lcviz 0\.3, .* anew",
+    ),
     "version-0": (VersionError, r"format 3", r"format 0: it was written before lcviz 0\.3, .*"),
     "words": (MALFORMED, r"7 words, format letters .* keep digest", r"10"),
     "letters-kind": (MALFORMED, LETTERS, r"'xmh'"),
@@ -266,7 +270,9 @@ CAUSES = dict.fromkeys(("residual-table", "table", "steps-table"), CodeTableErro
 PAYLOAD = "residual-whole residual-contexts residual-no-contexts residual-dtype residual-classes "
 PAYLOAD += "residual-no-table residual-no-classes residual-no-units residual-units residual-left "
 PAYLOAD += "table-classes table-none-sent stream-sizes stream-units coded-empty coded-words "
-PAYLOAD += "coded-left steps-levels edit-number edit-early context-beyond context-list context-units"
+PAYLOAD += (
+    "coded-left steps-levels edit-number edit-early context-beyond context-list context-units"
+)
 CAUSES |= dict.fromkeys(PAYLOAD.split(), PayloadError)
 
 
@@ -427,7 +433,10 @@ LINES = [
     *((line, FOREIGN, FOREIGN_LINE) for line in NO_LINES),
     *((f"{first} {LINE[2:]}", FOREIGN, NO_FORMAT) for first in NO_FORMATS),
     *((f"{n} {LINE[2:]}", VersionError, f"format 3, found format {n}: update") for n in LATER),
-    *((f"{n} {WORD}", VersionError, f"format 3, found format {n}: .*before lcviz 0.3") for n in "012"),
+    *(
+        (f"{n} {WORD}", VersionError, f"format 3, found format {n}: .*before lcviz 0.3")
+        for n in "012"
+    ),
     (f"6 {WORD}", VersionError, "format 3, found format 6:"),
     (f"3 {WORD}", MALFORMED, "7 words, format letters step parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "7 words, .*, found 6$"),
