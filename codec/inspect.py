@@ -27,7 +27,6 @@ States and their tensors
 
 Settings
     CODERS             name -> coder
-    alike              which coders give the same payloads
     SCOPES             the scopes of an alphabet: model, tensor
     QUANTIZERS         the kinds of levels: exponent, uniform
     DEFAULT_DISTANCE   the target of a save that names none
@@ -49,7 +48,7 @@ The scheme
     Node               a node of that tree
     runlength          tokens: runs of zeros with the symbols that end them
     PrefixCode         a payload of code words
-    Payload            any payload; in an arithmetic code, values share its bits
+    Payload            any payload; in a context code, values share its bits
     element_bits       the bits that such a payload takes for each element
     Track              the state that a restart would load
     DryRun             a chain that is encoded and counted, but not written
@@ -115,7 +114,7 @@ from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
 from codec.scheme import huffman, runlength
-from codec.scheme.coders import CODERS, alike
+from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
@@ -201,7 +200,6 @@ __all__ = [
     "Source",
     "TensorSpec",
     "Track",
-    "alike",
     "base_of",
     "by_numbers",
     "check_array",

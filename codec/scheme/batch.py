@@ -28,7 +28,7 @@ PIECE = 2**15  # elements, about: fewer are not worth starting a thread for
 class Batch:
     """The quantized changes of several tensors.
 
-    codes: uint8 or uint16 (n,). levels: float32 (k, 1, tensors), as in `Encoded`. counts: int64
+    codes: uint8 or uint16 (n,). levels: float32 (k, tensors), as in `Encoded`. counts: int64
     (k,), how often each code occurs. is_huge: bool (tensors,), whether a change of the tensor is
     NaN, infinite, or may make its track overflow (see `Histogram.n_huge`).
     """
@@ -71,7 +71,7 @@ def quantized(segments: Segments, keep: int | None) -> Batch:
     k = int(n_buckets.max(initial=0)) + 1
     totals = counts.sum(axis=0)[:k]
     totals[0] = segments.n - totals.sum()
-    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), totals, highest_fields >= HUGE)
+    return Batch(codes, levels[:, :k].T, totals, highest_fields >= HUGE)
 
 
 def _pieces(segments: Segments) -> list[tuple[int, int]]:

@@ -18,8 +18,9 @@ its chances anew, which costs bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
@@ -33,13 +34,12 @@ from .kernels import ACTIVITIES, HALF, MOST_USES, N_CONTEXTS, OCTET
 from .memory import Joined
 from .payload import (
     Alphabet,
-    DirectPayload,
     Levels,
     Matrices,
+    Payload,
     Row,
     Sums,
     codes_for,
-    columns_of,
     flat_levels,
     is_vector,
     matrices_of,
@@ -68,29 +68,33 @@ _NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class ContextCode(DirectPayload):
+class ContextCode(Payload):
     """Streams of one arithmetic code each, without zero bytes at their ends.
 
     Attributes:
+        code: uint8, the streams.
+        matrices: Rows and columns of every tensor.
         sizes: int64, the bytes of each stream.
         shared: How many elements of a row share a decision: OCTET, or 1 for none.
     """
 
     TITLE: ClassVar[str] = "context code"
     CLASSES: ClassVar[Sequence[int]] = (254,)
-    VERSION: ClassVar[int] = 2
+    SHARED: ClassVar[bool] = True
 
-    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    shared: int = 1
+    code: Bytes
+    matrices: Matrices
+    sizes: NDArray[np.int64]
+    shared: int
 
     @classmethod
     def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
-        """The context code of survivors.
+        """The context code of survivors with final codes.
 
         None if a stream is longer than in float32, the list of sizes is too long, or two levels of
         buckets have one exponent and sign.
         """
-        steps = _StepCodes.of(levels.reshape(-1), uniform)
+        steps = _StepCodes.of(levels, uniform)
         if steps is None:
             return None
         cut, shared = _cut(matrices), 1 if s.n <= MOST_SINGLE else OCTET
@@ -111,6 +115,16 @@ class ContextCode(DirectPayload):
             return None
         made = cls(streams.whole(), matrices, sizes, shared)
         return made if len(made.head) <= MOST_LISTED else None
+
+    @property
+    def data(self) -> Bytes:
+        """The streams."""
+        return self.code
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes of the streams."""
+        return self.code.size
 
     @property
     def row(self) -> Row:
@@ -152,7 +166,12 @@ class ContextCode(DirectPayload):
 
     def check(self, n: int, k: int) -> None:
         """Raise StreamError if these cannot be the streams of n elements."""
-        super().check(n, k)
+        if not is_vector(self.code, np.uint8):
+            raise StreamError(f"{self.a_title()} is a uint8 vector")
+        if k < 2:
+            raise StreamError(f"{self.a_title()}, but no level other than zero")
+        if not _are_matrices(self.matrices) or sum(map(math.prod, self.matrices)) != n:
+            raise StreamError(f"matrices that do not have {n} elements together")
         sizes = self.sizes
         # First, because cutting takes time for each stream.
         if not is_vector(sizes, np.int64) or sizes.size * (STREAM + MOST_COLUMNS) < n:
@@ -181,8 +200,7 @@ class ContextCode(DirectPayload):
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
         n_streams = _cut(self.matrices).n
         sums = np.zeros((n_streams, segments.tracks.size), np.uint64)
-        flat, _ = flat_levels(levels)
-        track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
+        track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
 
         def taker(i: int, scratch: workers.Scratch) -> _Take:
             def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
@@ -208,7 +226,7 @@ class ContextCode(DirectPayload):
         bits: NDArray[np.float64] = _NO_BITS,
     ) -> None:
         """Read each stream i, and hand its changes to taker(i, scratch)."""
-        steps = _StepCodes.of(levels.reshape(-1), uniform)
+        steps = _StepCodes.of(levels, uniform)
         if steps is None:
             raise StreamError("two levels of the same exponent and sign")
         cut, k = _cut(self.matrices), len(levels)
@@ -306,6 +324,16 @@ def _cut(matrices: Matrices) -> _Cut:
         firsts.append(len(shapes))
     rows_and_columns = map(np.ascontiguousarray, np.array(shapes, np.int64).reshape(-1, 2).T)
     return _Cut(np.array(begins), np.array(firsts), *rows_and_columns)
+
+
+def _are_matrices(matrices: object) -> bool:
+    """Whether these are pairs of integers, each at least 0."""
+    return isinstance(matrices, tuple) and all(
+        isinstance(matrix, tuple)
+        and len(matrix) == 2
+        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
+        for matrix in matrices
+    )
 
 
 def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:

@@ -19,11 +19,8 @@ The stages, in the order of the file, with the modules of codec.scheme that call
                  token_bits (tables); check_words, stream_begins, lookup_two (prefix); lookup
                  (prefix, residual)
     decode       _view ... _become, then read (prefix), the loop around them
-    groups       settle_groups, write_groups, lookup_groups, read_groups (grouped); _advance_all, as
-                 _advance for all elements
     residuals    sample_steps, join_rows, count_steps, write_steps, read_steps (residual)
-    contexts     _decide, code_contexts, advance_listed (context); arithmetic (arithmetic);
-                 advance_survivors (payload); unpack_codes (survivors)
+    contexts     _decide, code_contexts, advance_listed (context); advance_survivors (payload)
 
 numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
 callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
@@ -82,8 +79,6 @@ BATCH = 2**11  # symbols decoded before they are applied: their lists stay in th
 STREAMED = 256  # bytes
 SPARSE = 64  # elements for each changed one: from here on a copy bypasses the caches
 LANES = 4  # streams decoded in turn
-GROUPED = 2**11  # elements whose groups are made at once
-MAX_GROUP_LENGTH = 14  # bits of the code word of a group: four of them and 7 bits fit into 64
 # Encoders look after each word of marks whether a list is full: it may hold 63 more.
 ROW = BATCH + WORD  # room in the list of each
 # 2**11 entries of 8 bytes take half of a first cache of 32 KiB.
@@ -97,13 +92,12 @@ STREAM_LEAVES = 3  # a symbol beyond the last level
 
 # Not plain numbers: numba would compile a helper once more for each of them.
 BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
-NO_COLUMNS = np.int64(0)
 # Numbers in hot loops are uint64: numba computes int64 with uint64 in float64, and an unsigned
 # index needs no test for a negative one.
 ONE, FIVE = np.uint64(1), np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
-LOW32, HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
+LOW32 = np.uint64(0xFFFFFFFF)
 # Entries of look-up tables and of lists have the symbol in bits 48-62; bit 63 marks an escape, so
 # `entry >= ESCAPE` tests it, also for several entries joined by |.
 CODE = np.uint64(48)  # where the symbol stands in an entry
@@ -136,14 +130,6 @@ SIGN_CONTEXT = BIT_CONTEXT + 3 * (MOST_BITS + 1)
 N_CONTEXTS = SIGN_CONTEXT + 27
 BY_COLUMN = 10  # numbers that are noted for each column
 ELEMENT_BYTES = 64  # at most: 36 decisions of at most 11 bits
-# Of the arithmetic codes of version 1: is q > 0?, has it more bits?, the two highest bits, the
-# sign, and one for all other bits.
-OLD_FIRST_NONZERO = 6000
-OLD_MORE = 3 * ACTIVITIES
-OLD_BIT = OLD_MORE + MOST_BITS * ACTIVITIES
-OLD_SIGN = OLD_BIT + 3 * (MOST_BITS + 1)
-OLD_PLAIN = OLD_SIGN + 27  # its chance stays one half
-OLD_CONTEXTS = OLD_PLAIN + 1
 ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
@@ -1072,12 +1058,12 @@ def quantize_batch(
 @_inlined
 def _class_of(run):
     """The class of a run, and the number of its extra bits: see runlength."""
-    if run < np.uint64(16):
-        return run, np.uint64(0)
-    power = np.uint64(_highest(run))
-    extra_bits = power - np.uint64(2)
+    power = np.uint64(_highest(run | ONE))
+    extra_bits = max(power, np.uint64(2)) - np.uint64(2)
     # 4 * power plus the two bits below the highest one; the bits below these are extra.
-    return np.uint64(4) * power + (run >> extra_bits & np.uint64(3)), extra_bits
+    kind = np.uint64(4) * power + (run >> extra_bits & np.uint64(3))
+    is_short = run < np.uint64(16)
+    return run if is_short else kind, np.uint64(0) if is_short else extra_bits
 
 
 @_compiled
@@ -1288,7 +1274,6 @@ def write(
                             np.int64(read - advanced),
                             levels,
                             stride,
-                            NO_COLUMNS,
                             mode,
                             sums,
                             scratch,
@@ -1306,7 +1291,6 @@ def write(
                     np.int64(read - advanced),
                     levels,
                     stride,
-                    NO_COLUMNS,
                     mode,
                     sums,
                     scratch,
@@ -1413,36 +1397,14 @@ def digest(address, n, first):
 
 
 @_inlined
-def _add_columns(
-    track, offset, positions, found, begin, end, levels, origin, columns, mode, old, new
-):
-    """`_advance` between begin and end, with ``columns`` levels for each code.
-
-    The levels begin at ``origin``. They are added in turn; 0.0 leaves the element alone.
-    """
-    for i in range(np.uint64(begin), np.uint64(end)):
-        at = offset + np.uint64(positions[i])
-        value = track[at]
-        old[i] = np.float32(value).view(np.uint32)
-        first = np.int64(origin) + np.int64(found[i]) * columns
-        for j in range(first, first + columns):
-            # Adding 0.0 would turn -0.0 into +0.0.
-            if levels[j] != 0:
-                value = np.float32(value + levels[j])
-        new[i] = np.float32(value).view(np.uint32)
-        if mode == 2:
-            track[at] = value
-
-
-@_inlined
 def _advance(
-    tracks, starts, segment, base, positions, found, m, levels, stride, columns, mode, sums, scratch
+    tracks, starts, segment, base, positions, found, m, levels, stride, mode, sums, scratch
 ):
     """track[base + positions[j]] += levels[found[j]] in float32 for m rising positions.
 
     Elements that are not listed stay untouched: adding 0.0 would turn a -0.0 into +0.0.
-    levels: float32, one for each code, or with columns > 0 that many, which are added in turn.
-    stride: from the levels of one tensor to those of the next; 0 if all share them. mode: 1
+    levels: float32, one for each code. stride: from the levels of one tensor to those of the next;
+    0 if all share them. mode: 1
     computes the new digests only, 2 changes the track too. sums: uint64 (tensors,), the change
     of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
     position.
@@ -1463,11 +1425,7 @@ def _advance(
         offset = np.uint64(base - starts[segment])
         old, new = scratch[0], scratch[1]
         origin = np.uint64(segment * stride)
-        if columns > 0:
-            _add_columns(
-                track, offset, positions, found, j, end, levels, origin, columns, mode, old, new
-            )
-        elif mode == 2:
+        if mode == 2:
             for i in range(np.uint64(j), np.uint64(end)):
                 at = offset + np.uint64(positions[i])
                 value = track[at]
@@ -1815,18 +1773,6 @@ def lookup_two(one, two):
 # Reading tokens again.
 
 
-@_intrinsic
-def _load64(_context, _address):
-    """The uint64 at any address."""
-
-    def generate(_context, builder, _signature, arguments):
-        value = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
-        value.align = 1
-        return value
-
-    return types.uint64(types.uint64), generate
-
-
 @_inlined
 def _view(at):
     """The bits from bit ``at`` on, at least 57. at: 8 x the address of a byte + the bit in it."""
@@ -2132,7 +2078,6 @@ def read(
     starts,
     levels,
     stride,
-    columns,
     mode,
     sums,
     scratch,
@@ -2219,7 +2164,6 @@ def read(
                     m,
                     levels,
                     stride,
-                    columns,
                     mode,
                     sums,
                     scratch,
@@ -2232,343 +2176,6 @@ def read(
                 states[k, 4] = -1
                 free += 1
     return STREAM_OK
-
-
-# Groups: one code word for several neighbours, in dense alphabets.
-
-
-@_inlined
-def _join(codes, bits, group, out):
-    """The groups of neighbouring codes, the first code lowest. codes: uint8. out: uint16.
-
-    In groups of four, codes are below 8: the shifted copies of a word hold other codes above these
-    3 bits.
-    """
-    b = np.uint32(bits)
-    if group == 4:
-        fours = codes.view(np.uint32)
-        for i in range(fours.size):
-            four = fours[i]
-            second = np.uint32(np.uint32(four >> np.uint32(8)) & np.uint32(7)) << b
-            third = np.uint32(np.uint32(four >> np.uint32(16)) & np.uint32(7)) << (b + b)
-            fourth = np.uint32(four >> np.uint32(24)) << (b + b + b)
-            out[i] = np.uint16(np.uint32(four & np.uint32(7)) | second | third | fourth)
-    else:
-        twos = codes.view(np.uint16)
-        for i in range(twos.size):
-            two = np.uint32(twos[i])
-            out[i] = np.uint16((two & np.uint32(255)) | (two >> np.uint32(8)) << b)
-
-
-@_inlined
-def _bytes_of(eight):
-    """Byte i is 255 if bit i of ``eight`` is set, else 0."""
-    alone = eight * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)
-    low = (alone + np.uint64(0x7F7F7F7F7F7F7F7F) | alone) >> np.uint64(7)
-    return (low & np.uint64(0x0101010101010101)) * np.uint64(255)
-
-
-@_compiled
-def settle_groups(
-    first, last, n, final, bits, group, only_count, marks, codes, numbers, unpacked, groups, counts
-):
-    """Give every element of the units first..last a final code, and count groups.
-
-    n: of all elements. final: uint8 (256,), the final code of each survivor's code. bits, group: of
-    a code, codes of a group. only_count: whether the list stays as it is. marks, numbers: of the
-    survivors. codes: uint8, those of the survivors before, of all elements after. unpacked: uint8
-    (2 * UNIT + 8,), and groups: uint16 (GROUPED,), scratch. counts: int32 (4, 2**(bits * group)),
-    incremented. Four rows, so that increments of the same group do not wait for each other; the
-    count is their sum.
-    """
-    for unit in range(first, last):
-        end = min(UNIT, n - unit * UNIT)
-        own, settled = codes[unit * UNIT : (unit + 1) * UNIT], unpacked[UNIT:]
-        for i in range(numbers[unit]):
-            settled[i] = final[own[i]]
-        read, write = np.uint64(settled.ctypes.data), np.uint64(unpacked.ctypes.data)
-        for word in range(UNIT // WORD):
-            mark = marks[unit * (UNIT // WORD) + word]
-            for _ in range(WORD // 8):
-                eight = mark & np.uint64(255)
-                mark >>= np.uint64(8)
-                # The next codes move to the bytes of those that survive.
-                _store64(write, _spread(_load64(read), _bytes_of(eight)))
-                read += _ones(eight)
-                write += np.uint64(8)
-        if not only_count:
-            # Numba's own copy of a slice takes several times as long.
-            _copy(np.uint64(own.ctypes.data), np.uint64(unpacked.ctypes.data), UNIT)
-        for begin in range(0, end, GROUPED):
-            _join(unpacked[begin : begin + GROUPED], bits, group, groups)
-            m = (min(end - begin, GROUPED) + group - 1) // group
-            for i in range(0, m - 3, 4):
-                counts[0, groups[i]] += 1
-                counts[1, groups[i + 1]] += 1
-                counts[2, groups[i + 2]] += 1
-                counts[3, groups[i + 3]] += 1
-            for i in range(m & ~3, m):
-                counts[0, groups[i]] += 1
-
-
-@_compiled
-def write_groups(
-    first,
-    last,
-    n,
-    codes,
-    words,
-    bits,
-    group,
-    groups,
-    out,
-    sizes,
-    tracks,
-    starts,
-    levels,
-    mode,
-    sums,
-    scratch,
-):
-    """Write the units first..last, a stream each, and advance the track.
-
-    codes: as `settle_groups` leaves them. words: uint32, the code word of each group | its length
-    << 16. groups: uint16 (GROUPED,), scratch. out: uint32, with room for the streams and two words
-    more. sizes: int64, the bits of each stream, filled. tracks ... scratch: see `_advance_all`.
-    Returns the words used.
-    """
-    here = np.uint64(out.ctypes.data)
-    at = here
-    low, length = np.uint64(0xFFFF), np.uint64(16)  # of a word; where its length stands
-    segment = _segment_of(starts, first * UNIT)
-    for unit in range(first, last):
-        begin_of_stream, buffer, filled = at, np.uint64(0), np.uint64(0)
-        end = min((unit + 1) * UNIT, n)
-        for begin in range(unit * UNIT, end, GROUPED):
-            _join(codes[begin : begin + GROUPED], bits, group, groups)
-            m = (min(end - begin, GROUPED) + group - 1) // group
-            for i in range(0, m - 3, 4):
-                w0, w1 = np.uint64(words[groups[i]]), np.uint64(words[groups[i + 1]])
-                w2, w3 = np.uint64(words[groups[i + 2]]), np.uint64(words[groups[i + 3]])
-                n0, n1, n2 = w0 >> length, w1 >> length, w2 >> length
-                # Four words have at most 56 bits; at most 7 wait in the buffer.
-                first_two = (w0 & low) | (w1 & low) << n0
-                last_two = (w2 & low) | (w3 & low) << n2
-                buffer |= (first_two | last_two << (n0 + n1)) << filled
-                filled += n0 + n1 + n2 + (w3 >> length)
-                _store64(at, buffer)
-                at += filled >> np.uint64(3)
-                buffer >>= filled & np.uint64(56)
-                filled &= np.uint64(7)
-            for i in range(m & ~3, m):
-                word = np.uint64(words[groups[i]])
-                buffer |= (word & low) << filled
-                filled += word >> length
-                _store64(at, buffer)
-                at += filled >> np.uint64(3)
-                buffer >>= filled & np.uint64(56)
-                filled &= np.uint64(7)
-        _store64(at, buffer)
-        size = (at - begin_of_stream) * np.uint64(8) + filled
-        sizes[unit] = size
-        at = begin_of_stream + (size + np.uint64(31)) // np.uint64(32) * np.uint64(4)
-        if mode != 0:
-            own = codes[unit * UNIT : end]
-            segment = _advance_all(
-                tracks, starts, segment, unit * UNIT, own, levels, mode, sums, scratch
-            )
-    return np.int64(at - here) >> 2
-
-
-@_inlined
-def _advance_all(tracks, starts, segment, begin, codes, levels, mode, sums, scratch):
-    """`_advance` of all elements from ``begin`` on: track += levels[code], where code is not 0.
-
-    segment: a tensor at or before the first of them. codes: uint8. levels: float32 (256,). mode,
-    sums: see `_advance`. scratch: uint32 (2, >= GROUPED), of which one row is used. Returns the
-    tensor of the last element.
-    """
-    position, end = begin, begin + codes.size
-    new = scratch[0, :GROUPED]
-    moved = new.view(np.float32)
-    while position < end:
-        while starts[segment + 1] <= position:
-            segment += 1
-        part = min(min(end, starts[segment + 1]) - position, GROUPED)
-        at = position - starts[segment]
-        track = carray(_pointer(tracks[segment] + np.uint64(4 * at)), (part,))
-        own = codes[position - begin : position - begin + part]
-        for i in range(part):
-            moved[i] = levels[own[i]]
-        for i in range(part):
-            # Adding 0.0 would turn -0.0 into +0.0.
-            moved[i] = np.float32(track[i] + moved[i]) if own[i] != 0 else track[i]
-        after, before = address(new), tracks[segment] + np.uint64(4 * at)
-        sums[segment] += digest(after, part, at) - digest(before, part, at)
-        if mode == 2:
-            for i in range(part):
-                track[i] = moved[i]
-        position += part
-    return segment
-
-
-@_compiled
-def lookup_groups(words, bits, group, table):
-    """The table for `read_groups`.
-
-    words: as for `write_groups`; a complete code, so every entry is filled. table: uint64
-    (2**MAX_GROUP_LENGTH,), filled: for the next bits of a stream, the codes of the group, a byte
-    each | how many bits it takes << 32.
-    """
-    mask = np.uint64((1 << bits) - 1)
-    for symbol in range(words.size):
-        if words[symbol] == 0:
-            continue
-        length = np.int64(words[symbol] >> np.uint32(16))
-        entry = np.uint64(length) << np.uint64(32)
-        for i in range(group):
-            entry |= (np.uint64(symbol) >> np.uint64(bits * i) & mask) << np.uint64(8 * i)
-        for i in range(np.int64(words[symbol] & np.uint32(0xFFFF)), table.size, 1 << length):
-            table[i] = entry
-
-
-@_compiled
-def read_groups(
-    begins,
-    sizes,
-    first,
-    last,
-    n,
-    table,
-    group,
-    read,
-    codes,
-    sources,
-    tracks,
-    starts,
-    levels,
-    mode,
-    sums,
-    scratch,
-):
-    """Decode the streams first..last of a unit each, and advance the track or write their codes.
-
-    begins, sizes, codes, sources: as in `read`. table: see `lookup_groups`. read: uint8
-    (LANES * UNIT + 4,), scratch. tracks ... scratch: see `_advance_all`. Returns a STREAM_* status;
-    never reads or writes out of bounds.
-    """
-    here = np.uint64(read.ctypes.data)
-    segment = _segment_of(starts, first * UNIT) if mode != 0 else 0
-    for begin in range(first, last, LANES):
-        lanes = min(last - begin, LANES)
-        whole = lanes == LANES and (begin + LANES) * UNIT <= n
-        if whole:
-            status = _read_lanes(begins, sizes, begin, table, group, here)
-        for k in range(lanes):
-            stream = begin + k
-            at, end = stream * UNIT, min((stream + 1) * UNIT, n)
-            if not whole:
-                groups = (end - at + group - 1) // group
-                status = _read_lane(
-                    begins, sizes, stream, groups, table, group, here + np.uint64(k * UNIT)
-                )
-            if status != STREAM_OK:
-                return status
-            behind = read[k * UNIT + end - at : k * UNIT + (end - at + group - 1) // group * group]
-            if behind.any():
-                return STREAM_GOES_ON  # the last group has codes of elements that there are not
-            own = read[k * UNIT : k * UNIT + end - at]
-            if mode == 0:
-                for i in range(end - at):
-                    codes[at + i] = own[i]
-                continue
-            if sources.size > 0:
-                _become(sources, tracks, starts, at, end, end - at)
-            segment = _advance_all(tracks, starts, segment, at, own, levels, mode, sums, scratch)
-    return STREAM_OK
-
-
-@_inlined
-def _read_lane(begins, sizes, stream, groups, table, group, out):
-    """Decode one stream to bytes at an address. Returns a STREAM_* status."""
-    mask, step = np.uint64(table.size - 1), np.uint64(group)
-    at = np.uint64(begins[stream])
-    end = at + np.uint64(sizes[stream])
-    for _ in range(groups):
-        entry = table[_view(at) & mask]
-        at = min(at + (entry >> HIGH), end + ONE)
-        _store32(out, entry)
-        out += step
-    if at == end:
-        return STREAM_OK
-    return STREAM_ENDS_EARLY if at > end else STREAM_GOES_ON
-
-
-@_inlined
-def _read_lanes(begins, sizes, first, table, group, out):
-    """Decode LANES whole streams in turn, to UNIT bytes each from an address on.
-
-    Returns a STREAM_* status. The lanes wait for memory at the same time.
-    """
-    at0, at1 = np.uint64(begins[first]), np.uint64(begins[first + 1])
-    at2, at3 = np.uint64(begins[first + 2]), np.uint64(begins[first + 3])
-    # A stream that runs too far stays one bit behind its end.
-    most0, most1 = at0 + np.uint64(sizes[first] + 1), at1 + np.uint64(sizes[first + 1] + 1)
-    most2, most3 = at2 + np.uint64(sizes[first + 2] + 1), at3 + np.uint64(sizes[first + 3] + 1)
-    lane = np.uint64(UNIT)
-    for _ in range(UNIT // 4):
-        four0, four1 = _four_codes(_view(at0), table, group), _four_codes(_view(at1), table, group)
-        four2, four3 = _four_codes(_view(at2), table, group), _four_codes(_view(at3), table, group)
-        at0, at1 = min(at0 + (four0 >> HIGH), most0), min(at1 + (four1 >> HIGH), most1)
-        at2, at3 = min(at2 + (four2 >> HIGH), most2), min(at3 + (four3 >> HIGH), most3)
-        _store32(out, four0)
-        _store32(out + lane, four1)
-        _store32(out + lane + lane, four2)
-        _store32(out + lane + lane + lane, four3)
-        out += np.uint64(4)
-    if at0 == most0 or at1 == most1 or at2 == most2 or at3 == most3:
-        return STREAM_ENDS_EARLY
-    ends = at0 + ONE == most0 and at1 + ONE == most1 and at2 + ONE == most2 and at3 + ONE == most3
-    return STREAM_OK if ends else STREAM_GOES_ON
-
-
-@_inlined
-def _four_codes(window, table, group):
-    """The next four codes of a stream, a byte each | how many bits they take << 32.
-
-    window: the next bits. Two words of a group of two have at most 28 of the 57 bits in it.
-    """
-    mask, low, half = np.uint64(table.size - 1), np.uint64(0xFFFF), np.uint64(16)
-    entry = table[window & mask]
-    if group == 4:
-        return entry
-    used = entry >> HIGH
-    second = table[window >> used & mask]
-    return (entry & low | (second & low) << half) | (used + (second >> HIGH)) << HIGH
-
-
-@_intrinsic
-def _store64(_context, _address, _value):
-    """Write a uint64 to any address."""
-
-    def generate(context, builder, _signature, arguments):
-        where = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        builder.store(arguments[1], where).align = 1
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64), generate
-
-
-@_intrinsic
-def _store32(_context, _address, _value):
-    """Write the low half of a uint64 to any address."""
-
-    def generate(context, builder, _signature, arguments):
-        where = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
-        builder.store(builder.trunc(arguments[1], ir.IntType(32)), where).align = 1
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64), generate
 
 
 # Steps of exact tensors: see residual. An element has ``width`` bytes; old and new are addresses.
@@ -2648,7 +2255,7 @@ def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
 _differ8, _reach8, _load8, _store8 = _vectors(8)
 _differ16, _reach16, _load16, _store16 = _vectors(16)
 _differ32, _reach32, _load32, _store32 = _vectors(32)
-_differ64, _reach64, _load_64, _store64 = _vectors(64)
+_differ64, _reach64, _load64, _store64 = _vectors(64)
 
 
 @_intrinsic
@@ -2706,7 +2313,7 @@ def _element(address, width):
         return _load16(address)
     if width == 4:
         return _load32(address)
-    return _load8(address) if width == 1 else _load_64(address)
+    return _load8(address) if width == 1 else _load64(address)
 
 
 @_inlined
@@ -2764,16 +2371,6 @@ def _spread_slowly(bits, mask):
 
 
 @_inlined
-def _kind_of(run):
-    """`_class_of` without a branch."""
-    power = np.uint64(_highest(run | ONE))
-    extra = max(power, np.uint64(2)) - np.uint64(2)
-    kind = np.uint64(4) * power + (run >> extra & np.uint64(3))
-    short = run < np.uint64(16)
-    return run if short else kind, np.uint64(0) if short else extra
-
-
-@_inlined
 def _step(old, new, width, magnitude, sign):
     """The symbol of the step between two elements that differ, its extra bits and how many."""
     change = np.int64((new & magnitude) - (old & magnitude))
@@ -2785,7 +2382,7 @@ def _step(old, new, width, magnitude, sign):
     down = np.uint64(change < 0)
     # If the sign stays, the amount is at least 1, so 1 less is coded.
     amount = np.uint64(-change if change < 0 else change) - (ONE - flipped)
-    kind, extra = _kind_of(amount)
+    kind, extra = _class_of(amount)
     # The 8 * (8 * width - 1) symbols that keep the sign come first, see FORMAT.md.
     symbol = ONE + down + np.uint64(2) * kind + flipped * np.uint64(8 * (8 * width - 1))
     return symbol, amount & ((ONE << extra) - ONE), extra
@@ -3057,7 +2654,7 @@ def count_steps(
                 # Rank: elements of the context in this chunk before this one.
                 others = ~np.uint64(0) << (position & np.uint64(63))
                 rank = np.int64(counts[c, word] - _ones(owns[c, word] & others))
-                kind, _ = _kind_of(np.uint64(rank - after[c]))
+                kind, _ = _class_of(np.uint64(rank - after[c]))
                 after[c] = rank + 1
                 symbol, _, _ = _step(x, y, width, magnitude, sign)
                 tokens[c, symbol - ONE, kind] += 1
@@ -3147,7 +2744,7 @@ def write_steps(
                     buffer, filled, at = _flushed(buffer, filled, out, at)
                 word_of = words[start + symbol]
             else:
-                kind, more = _kind_of(run)
+                kind, more = _class_of(run)
                 word_of = words[start + symbol * np.uint64(MAX_CLASSES) + kind]
             value = np.uint64(word_of & np.uint32(0xFFFF))
             length = np.uint64(word_of >> np.uint32(16))
@@ -3777,204 +3374,6 @@ def code_contexts(
     return STREAM_OK
 
 
-# Arithmetic coding of small alphabets, as version 1 has it: see `arithmetic` and FORMAT.md.
-
-
-@_inlined
-def _sign_of(code):
-    """0 of code 0, 1 of a positive level, 2 of a negative one."""
-    return 0 if code == 0 else 2 - (code & 1)
-
-
-@_compiled
-def _carry_back(data, at):
-    """Add 1 to data[:at], read as one number with its highest byte first."""
-    # There always is a byte below 255: the number written so far is below 1.
-    at -= 1
-    while data[at] == 255:
-        data[at] = 0
-        at -= 1
-    data[at] += 1
-
-
-@_compiled
-def arithmetic(codes, rows, columns, n_levels, encoding, data, nbytes, rates, bits):
-    """Write codes of uniform steps as one arithmetic code, or read them.
-
-    Every code is a series of binary decisions. Each has a context with an adaptive probability.
-    Encoder and decoder are one loop, so that they cannot differ.
-
-    codes: uint16 (n,), read or filled. rows, columns: int64, of each tensor as a matrix. data:
-    uint8, with room for all bytes if encoding; nbytes: how many there are to read. rates: int64,
-    65536 / (n + 1.5) for the n-th use of a context. bits: float64 (n,), filled with what each
-    element costs, or empty. Returns how many bytes were written, or -1 if there is no room; when
-    reading, how many bytes were read, zeros behind the end included, or -1 if a code is not below
-    n_levels.
-    """
-    one, whole, least = ONE, WHOLE, LEAST_SPAN
-    chances, used = np.empty(OLD_CONTEXTS, np.int64), np.zeros(OLD_CONTEXTS, np.int64)
-    chances[:OLD_MORE] = OLD_FIRST_NONZERO
-    chances[OLD_MORE:OLD_BIT] = FIRST_MORE
-    chances[OLD_BIT:] = HALF
-    low, span, window, at = np.uint64(0), whole, np.uint64(0), 0
-    if not encoding:
-        for at in range(5):
-            window = window << np.uint64(8) | np.uint64(data[at] if at < nbytes else 0)
-        at = 5
-    widest = 0
-    for t in range(columns.size):
-        widest = max(widest, columns[t])
-    column_sum, column_sign = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    first, mean = 0, FIRST_MEAN
-    for t in range(rows.size):
-        n_rows, n_columns = rows[t], columns[t]
-        column_sum[:n_columns] = 0
-        column_sign[:n_columns] = 0
-        total = 0
-        for i in range(n_rows):
-            if i > 0 and n_columns > 0:
-                mean = max((total << MEAN_SHIFT) // (i * n_columns), 1)
-            row_sum, row_sign = 0, 0
-            before = _octaves(mean) + _octaves(i + PRIOR)
-            for j in range(n_columns):
-                here = first + j
-                left = np.int64(codes[here - 1]) if j > 0 else 0
-                above = np.int64(codes[here - n_columns]) if i > 0 else 0
-                # Logarithms in 1/16: mean of the row + mean of the column - mean of the tensor.
-                expected = _octaves((row_sum << MEAN_SHIFT) + PRIOR * mean)
-                expected += _octaves((column_sum[j] << MEAN_SHIFT) + PRIOR * mean)
-                expected -= _octaves(j + PRIOR) + before
-                activity = min(max(expected >> 4, 0), ACTIVITIES - 1)
-                if encoding and at + ELEMENT_BYTES > data.size:
-                    return -1
-                code = np.int64(codes[here]) if encoding else 0
-                q = (code + 1) >> 1
-                size = 0
-                while q >> size > 1:
-                    size += 1
-                context = 3 * activity + (left > 0) + (above > 0)
-                # the decisions: q > 0; more bits?, for each of them; the bits of q; the sign
-                # kind: which of the four. k: bits counted, then the bit's number. read: q so far.
-                # negative: the last decision.
-                kind, k, read, negative, cost = 0, 0, 0, 0, 0.0
-                while True:
-                    chance = chances[context]
-                    bound = (span >> np.uint64(16)) * np.uint64(chance)
-                    if encoding:
-                        if kind == 0:
-                            bit = q > 0
-                        elif kind == 1:
-                            bit = size > k
-                        elif kind == 2:
-                            bit = q >> k & 1 > 0
-                        else:
-                            bit = code & 1 == 0
-                        if bit:
-                            span = bound
-                        else:
-                            # 1 takes the lower part of the interval, 0 the upper one.
-                            low += bound
-                            span -= bound
-                            if low >= whole:
-                                low -= whole
-                                _carry_back(data, at)
-                    else:
-                        bit = window < bound
-                        if bit:
-                            span = bound
-                        else:
-                            window -= bound
-                            span -= bound
-                    while span < least:
-                        if encoding:
-                            data[at] = np.uint8(low >> np.uint64(32))
-                            low = (low & LOW32) << np.uint64(8)
-                        else:
-                            window = window << np.uint64(8)
-                            window |= np.uint64(data[at] if at < nbytes else 0)
-                        at += 1
-                        span <<= np.uint64(8)
-                    if bits.size > 0:
-                        cost -= np.log2((chance if bit else 2 * HALF - chance) / (2 * HALF))
-                    # The more often a context was used, the more slowly its chance changes.
-                    if context != OLD_PLAIN:
-                        rate = rates[used[context]]
-                        used[context] = min(used[context] + 1, rates.size - 1)
-                        if bit:
-                            chance += ((2 * HALF - chance) * rate) >> 16
-                        else:
-                            chance -= (chance * rate) >> 16
-                        chances[context] = min(max(chance, LEAST), 2 * HALF - LEAST)
-                    if kind == 0:
-                        if not bit:
-                            break
-                        kind, read = 1, 1
-                        context = OLD_MORE + MOST_BITS * activity
-                        continue
-                    if kind == 1:
-                        k += bit
-                        if bit and k < MOST_BITS:
-                            context += 1
-                            continue
-                        kind, size = 2, k
-                        context = OLD_BIT + 3 * size
-                    elif kind == 2:
-                        read = 2 * read + bit
-                        context = OLD_PLAIN
-                        if k == size - 1:
-                            context = OLD_BIT + 3 * size + 1 + bit
-                    else:
-                        negative = np.int64(bit)
-                        break
-                    k -= 1
-                    if k < 0:
-                        kind = 3
-                        # Do the row and the column so far point the same way?
-                        agrees = row_sign * column_sign[j]
-                        context = 0 if agrees == 0 else 1 if agrees > 0 else 2
-                        context = 3 * (3 * context + _sign_of(left)) + _sign_of(above)
-                        context += OLD_SIGN
-                # Code 0 needs no writing: a reader's codes come in as zeros.
-                if not encoding and read > 0:
-                    q, code = read, 2 * read - 1 + negative
-                    if code >= n_levels:
-                        return -1
-                    codes[here] = code
-                if bits.size > 0:
-                    bits[here] = cost
-                if q > 0:
-                    row_sum += min(q, MOST_ACTIVE)
-                    column_sum[j] += min(q, MOST_ACTIVE)
-                    if column_sign[j] != 0:
-                        row_sign += 1 if (code & 1 > 0) == (column_sign[j] > 0) else -1
-            for j in range(n_columns):
-                # After the row, when its sign is complete; see FORMAT.md.
-                sign = _sign_of(np.int64(codes[first + j]))
-                if sign > 0:
-                    column_sign[j] += 1 if (sign == 1) == (row_sign >= 0) else -1
-            total += row_sum
-            first += n_columns
-        if n_rows > 0 and n_columns > 0:
-            mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
-    if not encoding:
-        return at
-    # The shortest number of the interval; a reader adds zeros.
-    for n in range(6):
-        unit = one << np.uint64(40 - 8 * n)
-        number = (low + unit - one) & ~(unit - one)
-        if number < low + span:
-            if number >= whole:
-                number -= whole
-                _carry_back(data, at)
-            for i in range(n):
-                data[at] = np.uint8(number >> np.uint64(32 - 8 * i))
-                at += 1
-            break
-    while at > 0 and data[at - 1] == 0:
-        at -= 1
-    return at
-
-
 # Codes without code words onto the track.
 
 
@@ -3989,7 +3388,6 @@ def advance_survivors(
     tracks,
     starts,
     levels,
-    columns,
     mode,
     sums,
     positions,
@@ -4028,7 +3426,6 @@ def advance_survivors(
                     np.int64(read - advanced),
                     levels,
                     np.int64(0),
-                    columns,
                     mode,
                     sums,
                     scratch,
@@ -4047,7 +3444,6 @@ def advance_listed(
     tracks,
     starts,
     levels,
-    columns,
     mode,
     sums,
     scratch,
@@ -4070,22 +3466,7 @@ def advance_listed(
             min(m - i, BATCH),
             levels,
             np.int64(0),
-            columns,
             mode,
             sums,
             scratch,
         )
-
-
-@_compiled
-def unpack_codes(marks, packed, first, last, codes):
-    """Write the survivors of the units first..last as codes, one a position: uint16 (n,)."""
-    for unit in range(first, last):
-        at = unit * UNIT
-        for group in range(UNIT // WORD):
-            begin = unit * UNIT + WORD * group
-            mark = marks[begin // WORD]
-            while mark != 0:
-                codes[begin + _lowest(mark)] = packed[at]
-                mark &= mark - ONE
-                at += 1

@@ -1,4 +1,4 @@
-"""Streams of code words: the payload of large alphabets.
+"""Streams of code words: one for each code, or for each run of zeros and the code after it.
 
 An *alphabet* is one or more lossy tensors that share a code, see FORMAT.md.
 
@@ -8,6 +8,7 @@ and each is coded on its own: threads write and read them in parallel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from codec.errors import CodeTableError, PayloadError, StreamError
 
 from . import huffman, kernels, runlength, workers
-from .coders import least_streams
 from .kernels import MAX_CLASSES, MAX_STREAM, UNIT
 from .memory import LARGE, Joined
 from .payload import (
@@ -28,7 +28,6 @@ from .payload import (
     Row,
     Sums,
     codes_for,
-    columns_of,
     flat_levels,
     is_vector,
 )
@@ -37,25 +36,41 @@ from .quantize import Codes
 from .survivors import Segments, Survivors
 from .tables import Choice, CodeTable
 
+SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of each stream then hardly matter
+STREAMS = 8  # at least, if there are enough units
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # rough times in one thread
+NS_A_PIECE = 100_000  # several times the cost of calling another thread
 BITS_A_PIECE = 2**20  # rough limit: a piece is written to scratch memory, then copied
 LEAST_WORDS = 2**12  # of a payload whose tokens are looked up in pairs
 LEAST_PAIRS = 0.8  # of look-ups; with fewer pairs, the second table costs more than it saves
 SPARE = 4  # words behind a stream that a decoder may read but does not use
 
 Words = NDArray[np.uint32]
+Final = NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False)
-class WordStreams(Payload):
-    """Streams of code words.
+class PrefixCode(Payload):
+    """A code word for each code, or for each run of zeros and the code after it.
 
     Attributes:
         words: uint32. Each stream begins a new word; the first bit is the lowest.
         streams: uint32, bits of each stream.
+        stream_elements: Elements of every stream but the last.
+        table: The code.
+        cached: Whether the record reuses the last table.
+        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
     """
+
+    TITLE: ClassVar[str] = "code words"
+    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
 
     words: Words
     streams: NDArray[np.uint32]
+    stream_elements: int
+    table: CodeTable = field()  # required: a payload has None by default
+    cached: bool = False
+    saved_bits: int = 0
 
     @property
     def bits(self) -> int:
@@ -70,56 +85,12 @@ class WordStreams(Payload):
     @property
     def data_nbytes(self) -> int:
         """Bytes of the words that the streams need."""
-        return 4 * int(((self.streams.astype(np.int64) + 31) >> 5).sum())
+        return 4 * int(self._sizes.sum())
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in a record, without row and levels."""
-        return self.words.nbytes + self.streams.nbytes + self.table_nbytes
-
-    def with_data(self, data: Bytes) -> Self:
-        """The same streams with their words."""
-        return replace(self, words=data.view(np.uint32))
-
-    def begins_every(self, elements: int, n: int) -> tuple[Sequence[int], Sequence[int]]:
-        """See `stream_begins`. elements: of every stream but the last."""
-        words = (self.streams.astype(np.int64) + 31) >> 5
-        return [*range(0, n, elements), n], [0, *(4 * np.cumsum(words)).tolist()]
-
-    def of_streams(self, first: int, last: int, n: int) -> Self:
-        """Some of the streams, without their words."""
-        return replace(self, streams=self.streams[first:last], words=self.words[:0])
-
-    def check_streams(self, n: int, elements: int) -> None:
-        """Raise StreamError if these cannot be streams of n elements.
-
-        elements: of every stream but the last.
-        """
-        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
-            raise StreamError("words and streams are uint32 vectors")
-        if self.streams.size != -(-n // elements):
-            raise StreamError(f"{self.streams.size} streams for {n} elements")
-        check_words(self.words.view(np.uint32), self.streams)
-
-
-@dataclass(frozen=True, eq=False)
-class PrefixCode(WordStreams):
-    """A code word for each code, or for each run of zeros and the code after it.
-
-    Attributes:
-        stream_elements: Elements of every stream but the last.
-        table: The code.
-        cached: Whether the record reuses the last table.
-        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
-    """
-
-    TITLE: ClassVar[str] = "code words"
-    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
-
-    stream_elements: int
-    table: CodeTable = field()  # required: a payload has None by default
-    cached: bool = False
-    saved_bits: int = 0
+    def _sizes(self) -> NDArray[np.int64]:
+        """Words of each stream."""
+        return (self.streams.astype(np.int64) + 31) >> 5
 
     @property
     def new_table(self) -> bytes:
@@ -141,7 +112,7 @@ class PrefixCode(WordStreams):
     @property
     def table_nbytes(self) -> int:
         """Bytes of a new table; 0 if it is reused."""
-        return 0 if self.cached else self.table.packed.size
+        return len(self.new_table)
 
     @classmethod
     def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
@@ -158,6 +129,19 @@ class PrefixCode(WordStreams):
         streams = aligned(head.take(4 * -(-alphabet.n // elements)), np.uint32)
         return cls(np.empty(0, np.uint32), streams, elements, table, cached=not packed.size)
 
+    def with_data(self, data: Bytes) -> Self:
+        """The same streams with their words."""
+        return replace(self, words=data.view(np.uint32))
+
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends."""
+        elements = [*range(0, n, self.stream_elements), n]
+        return elements, [0, *(4 * np.cumsum(self._sizes)).tolist()]
+
+    def of_streams(self, first: int, last: int, n: int) -> Self:
+        """Some of the streams, without their words."""
+        return replace(self, streams=self.streams[first:last], words=self.words[:0])
+
     def check(self, n: int, k: int) -> None:
         """Raise CodeTableError or StreamError if these cannot be streams of n elements."""
         if not isinstance(self.table, CodeTable):
@@ -168,13 +152,14 @@ class PrefixCode(WordStreams):
             raise CodeTableError(f"{n_lengths} code lengths for {k} levels")
         if k < 2:
             raise StreamError("a code table, but no level other than zero")
-        if type(self.stream_elements) is not int or not UNIT <= self.stream_elements <= MAX_STREAM:
+        elements = self.stream_elements
+        if type(elements) is not int or not UNIT <= elements <= MAX_STREAM:
             raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
-        self.check_streams(n, self.stream_elements)
-
-    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Where each stream begins, and the last one ends."""
-        return self.begins_every(self.stream_elements, n)
+        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
+            raise StreamError("words and streams are uint32 vectors")
+        if self.streams.size != -(-n // elements):
+            raise StreamError(f"{self.streams.size} streams for {n} elements")
+        check_words(self.words.view(np.uint32), self.streams)
 
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""
@@ -209,7 +194,7 @@ class PrefixCode(WordStreams):
         status = np.zeros(len(pieces), np.int64)
         symbol_bits = runlength.symbol_bits(k - 1)
         decoder = (self.stream_elements, n, k, plain, one, many, two, symbol_bits)
-        track = (codes, sources, tracks, starts, *flat_levels(levels), columns_of(levels), mode)
+        track = (codes, sources, tracks, starts, *flat_levels(levels), mode)
 
         def work(i: int, scratch: workers.Scratch) -> None:
             lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
@@ -220,6 +205,65 @@ class PrefixCode(WordStreams):
         if status.any():
             raise StreamError(problem_of(int(status[status > 0][0]), n, k))
         return sums.sum(axis=0, dtype=np.uint64)
+
+
+def stream_units(n: int, n_symbols: int) -> int:
+    """Units of a stream: the power of two that makes enough streams of enough symbols."""
+    units = 1
+    while (
+        2 * units * UNIT <= MAX_STREAM
+        and units * UNIT * n_symbols < SYMBOLS_A_STREAM * n
+        and n > (STREAMS - 1) * 2 * units * UNIT
+    ):
+        units *= 2
+    return units
+
+
+def _least_streams(s: Survivors, units: int) -> int:
+    """How many streams make calling another thread worthwhile. units: those of a stream."""
+    survivors_a_unit = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
+    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors_a_unit) / units)
+
+
+def settle_codes(s: Survivors, final: Final | None) -> None:
+    """Give survivors their final codes; those of code 0 are survivors no more.
+
+    final: uint16 (512,), the final code of each of their codes; None if codes are final.
+    """
+    if final is None:
+        return
+    pieces = workers.pieces(s.units, least=_least_streams(s, 1))
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
+
+    workers.spread(work, len(pieces))
+
+
+def settle_tokens(
+    s: Survivors, final: Final | None, counts: NDArray[np.int64]
+) -> tuple[int, NDArray[np.int64]]:
+    """`settle_codes`, and count tokens.
+
+    counts: int64 (k,), how often each final code occurs. Returns the units of a stream, and the
+    counts of tokens as in `Counts`.
+    """
+    if final is None:
+        final = np.arange(max(counts.size, kernels.N_BINS), dtype=np.uint16)
+    units = stream_units(s.n, int(s.n - counts[0]))
+    pieces = workers.pieces(-(-s.units // units), least=_least_streams(s, units))
+    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
+    rows = min(counts.size, runlength.MAX_SYMBOLS + 2)  # one for all symbols without words
+    counts_by_piece = np.zeros((len(pieces), rows, cells), np.int32)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        survivors = s.marks, s.codes, s.numbers
+        kernels.settle_tokens(*pieces[i], units, final, *survivors, counts_by_piece[i])
+
+    workers.spread(work, len(pieces))
+    tokens = np.zeros((rows - 1, kernels.MAX_CLASSES), np.int64)
+    kernels.sum_tokens(counts_by_piece, tokens)
+    return units, tokens
 
 
 def write(
@@ -244,7 +288,7 @@ def write(
     table, k = choice.table, len(levels)
     n_streams = -(-s.units // units)
     most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
-    pieces = workers.pieces(n_streams, least=least_streams(s, units), most=most)
+    pieces = workers.pieces(n_streams, least=_least_streams(s, units), most=most)
     words, escape = table.full_words(k - 1)
     near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
     kernels.near_words(words, near)

@@ -28,10 +28,9 @@ from codec.errors import StreamError
 from codec.state.tensors import TensorSpec
 
 from . import huffman, kernels, runlength, tables, workers
-from .coders import stream_units
 from .kernels import FIELDS, LITERAL, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from .payload import ROW_NBYTES
-from .prefix import PrefixCode, begins_of, problem_of
+from .prefix import PrefixCode, begins_of, problem_of, stream_units
 from .tables import CodeTable, Counts
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save

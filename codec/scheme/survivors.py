@@ -109,7 +109,9 @@ class Survivors:
     def all_codes(self) -> NDArray[np.uint16]:
         """The code of each element, survivor or not: uint16 (n,)."""
         codes = np.zeros(self.units * UNIT, np.uint16)
-        kernels.unpack_codes(self.marks, self.codes, 0, self.units, codes)
+        marked = np.unpackbits(self.marks.view(np.uint8), bitorder="little").view(np.bool_)
+        listed = (self.codes[i * UNIT : i * UNIT + n] for i, n in enumerate(self.numbers.tolist()))
+        codes[marked] = np.concatenate(list(listed))
         return codes[: self.n]
 
     def of_width(self, itemsize: int) -> Survivors:

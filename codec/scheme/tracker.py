@@ -418,14 +418,8 @@ def _stage(
     coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
 ) -> LosslessStage:
     """The lossless stage of an alphabet that is no batch."""
-    return LosslessStage(
-        coding.coder,
-        _shape(tensors),
-        matrices_of(tensors),
-        previous,
-        coding.bits,
-        groups=coding.budget is None,
-    )
+    shape = _shape(tensors)
+    return LosslessStage(coding.coder, shape, matrices_of(tensors), previous, coding.bits)
 
 
 def _quantization(steps: Steps, stage: LosslessStage) -> Quantization:

@@ -51,7 +51,7 @@ def warm_up() -> None:
     lengths = encode(quantized).code_lengths
     huffman.unpack_lengths(_read_only(huffman.pack_lengths(lengths)), lengths.size)
     start = {"w": np.zeros_like(values)}
-    # Groups of buckets, steps whose codes take 1 byte and 2, and runs with codes of 1 byte.
+    # Buckets, steps whose codes take 1 byte and 2, and a budget.
     targets: tuple[dict[str, float], ...]
     targets = {}, {"tolerance": 0.1}, {"tolerance": 0.001}, {"budget": 0.3}
     for target in targets:
@@ -65,7 +65,7 @@ def warm_up() -> None:
             tracker.step(state)
             decode(step.groups[0].encoded)
     check_words(_read_only(np.ones(1, np.uint32)), np.ones(1, np.uint32))
-    few = {"w": values[:UNIT]}  # one arithmetic code
+    few = {"w": values[:UNIT]}
     tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
     tracker.commit(tracker.prepare(few))
     segments = Segments([start["w"]], [_read_only(values)])

@@ -31,7 +31,6 @@ class Scratch:
 
     def __init__(self) -> None:
         self.delta = np.empty((3, kernels.BLOCK), np.float32)
-        self.groups = np.empty(kernels.GROUPED, np.uint16)
         self.positions = np.empty(kernels.ROW, np.uint32)
         self.codes = np.empty(kernels.ROW, np.uint16)
         self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
