@@ -34,7 +34,7 @@ import warnings
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-VERSIONS = ("1", "2", "3")  # of the format
+VERSIONS = ("3",)  # of the format
 
 # Dtypes of a record's arrays, and those of other tensors' bits.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "C64": "<c8", "BOOL": "?"}
@@ -76,16 +76,15 @@ def naming(where: object) -> Iterator[None]:
     try:
         yield
     except (ReadError, OSError, zipfile.BadZipFile) as exc:
-        raise ReadError(f"{where}: {exc}") from exc
+        raise ReadError(f"{where}: {getattr(exc, 'strerror', None) or exc}") from exc
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as exc:
         raise ReadError(f"{where}: is malformed ({type(exc).__name__}: {exc})") from exc
 
 
 def _package(name: str) -> Any:
-    try:
+    with suppress(ImportError):
         return importlib.import_module(name)
-    except ImportError:
-        return None
+    return None
 
 
 blake3, xxhash = map(_package, ("blake3", "xxhash"))
@@ -119,20 +118,20 @@ class Chain:
     def track(self, step: int | None = None) -> Track:
         """The track of a step; None for the newest."""
         last = self.steps[-1] if step is None else step
-        run = f"from {self.steps[0]} to {self.steps[-1]}"
-        need(last in self.steps, f"{self.path}: has no step {last}; its steps run {run}")
+        need(last in self.steps, f"{self.path}: has no step {last}")
         if not (blake3 and xxhash):
-            text = "digests are not checked: that takes the packages blake3 and xxhash"
-            warnings.warn(f"{self.path}: {text}", stacklevel=3)
+            warnings.warn("digests are unchecked without blake3 and xxhash", stacklevel=3)
         bases = [at for at, is_base, _ in self.files if is_base and at <= last]
-        base, track = need(bases, f"{self.path}: has no base up to step {last}")[-1], Track()
+        base = need(bases, f"{self.path}: has no base up to step {last}")[-1]
+        track, archive = Track(), self._archive
         for at, is_base, name in self.files:
-            if (at == base and is_base) or (base < at <= last and not is_base):
-                with naming(self.path / name):
-                    archive, path = self._archive, self.path / name
-                    record = record_of(archive.read(name) if archive else path.read_bytes())
-                    here = f"holds another step, {record.step}, or another kind"
-                    need((record.step, record.is_base) == (at, is_base), here)
+            path = self.path / name
+            if at < base or at > last or is_base != (at == base):
+                continue
+            with naming(path):
+                record = record_of(archive.read(name) if archive else path.read_bytes())
+                need((record.step, record.is_base) == (at, is_base), "has the name of another")
+                if is_base or at == last or record.parent == track.identity:
                     track.advance(record)
         return track
 
@@ -314,10 +313,11 @@ def head_of(left: Cursor, n: int, name: str, tables: dict[str, Words] | None) ->
         need(nbytes == 0 < k <= (1 if tables is None else 2), "has codes without code words")
     else:
         need(classes <= 84 and k > 1 and 1 <= units <= 32, f"has a head of {classes} classes")
-        tables = {} if tables is None else tables
         if nbytes:
-            tables[name] = Words(left.take(nbytes), k, classes, uniform or not name)
-        words = need(tables.get(name), "has no code table sent last")
+            words = Words(left.take(nbytes), k, classes, uniform or tables is None)
+        words = need(words or (tables or {}).get(name), "has no code table sent last")
+        if tables is not None:
+            tables[name] = words
         same = words.classes == classes and (classes > 1 or words.k == k)
         need(same, "has another code table sent last")
         streams = left.take(-(-n // (65536 * units)), "u4").tolist()
@@ -335,7 +335,7 @@ class Words:
     def __init__(self, packed: Array, k: int, classes: int, limited: bool) -> None:
         self.k, self.classes = k, classes
         n = 1 + (min(k - 1, 4095 // classes) if limited and classes > 1 else k - 1) * classes
-        need(n <= 4096 or classes == 1, "has a code table of too many lengths")
+        need(n <= 4096, "has a code table of too many lengths")
         lengths = np.array(code_lengths(packed, n))
         self.bits, used = int(lengths.max()), np.flatnonzero(lengths)
         used = used[np.argsort(lengths[used], kind="stable")]
@@ -459,9 +459,10 @@ def walk(lengths: bytes, end: int) -> Array:
     return np.array(found, np.int64)
 
 
-def read_streams(
-    head: Head, left: Cursor, sizes: Sequence[int], own: Array | None = None
-) -> Iterator[tuple[Array, Array, Array, Bits]]:
+Streams = Iterator[tuple[Array, Array, Array, Bits]]
+
+
+def read_streams(head: Head, left: Cursor, sizes: list[int], own: Array | None = None) -> Streams:
     """Symbols of each stream, places of their elements in it, their own bits, and all bits.
 
     sizes: elements of each stream.
@@ -475,7 +476,7 @@ def read_streams(
         yield symbols, places, at, bits
 
 
-# Codes: § A context code; a chance and its context are those of § An arithmetic code
+# Codes: § A context code
 
 
 def codes_of(head: Head, levels: list[Array], tensors: list[Array], left: Cursor) -> Array:
@@ -629,14 +630,14 @@ class ContextCode:
             if self._octets and j == begin:
                 end = min(j + 8, w)
                 both = 4096 * sum(sums[j:end]) + 2 * self._octet_means[j] * (end - j)
-                b = activity(ahead + logarithm(both) - self._columns[j])
+                b = min(max((ahead + logarithm(both) - self._columns[j]) >> 4, 0), 23)
                 v = counts[j - 8] if j else 0
                 is_open = self.decide(OCTET + 9 * b + 3 * v + self._counts[j])
             if self._octets and not is_open:
                 continue
             g = 0 if not self._octets else 2 if counts[begin] else 1
             both = 4096 * sums[j] + 2 * self._means[j]
-            a = activity(ahead + logarithm(both) - self._columns[j])
+            a = min(max((ahead + logarithm(both) - self._columns[j]) >> 4, 0), 23)
             left, up = row[j - 1] if j else 0, self._above[j]
             if not (g == 1 and j == end - 1):
                 context = 9 * (24 * g + a) + 3 * min(abs(left), 2) + min(abs(up), 2)
@@ -673,11 +674,6 @@ class ContextCode:
         q = -a if negative else a
         self._g += sign(q * agreed)
         return q
-
-
-def activity(e: int) -> int:
-    """A or B."""
-    return min(max(e >> 4, 0), 23)
 
 
 # Levels: § Alphabets, § Apply, § Residuals
@@ -723,8 +719,7 @@ def after_residual(old: Array, dtype: str, left: Cursor) -> Array:
     floats, n_classes, mantissa = dtype in MANTISSAS, 4 * (w - 1), MANTISSAS.get(dtype, 0)
     bits = np.ascontiguousarray(old).reshape(-1).view(f"u{w // 8}").astype(np.uint64)
     top, every = np.uint64(2 ** (w - 1)), np.uint64(2 ** (w - floats) - 1)
-    magnitudes: Array = bits & every
-    signs: Array = bits & ~every
+    magnitudes, signs = bits & every, bits & ~every
     n_contexts = int(left.take(1)[0])
     bounds = left.take(max(n_contexts - 1, 0), "u2").astype(np.uint64)
     rise = [0, *bounds.tolist(), int(every >> np.uint64(mantissa)) + 1]
@@ -744,8 +739,7 @@ def after_residual(old: Array, dtype: str, left: Cursor) -> Array:
             changed = np.flatnonzero(found)
             flips, rest = np.divmod(found[changed] - 1, 2 * n_classes)
             extra = all_bits.numbers(at[changed], EXTRA_BITS[rest // 2])
-            amount: Array = (FIRST[rest // 2] + extra).astype(np.uint64) - flips.astype(np.uint64)
-            amount = amount + np.uint64(1)
+            amount: Array = (FIRST[rest // 2] + extra).astype(np.uint64) + (1 - flips).astype("u8")
             its = members[begin + places[changed]]
             magnitudes[its] += np.where(rest % 2, -amount, amount)
             signs[its] ^= top * flips.astype(np.uint64)
@@ -771,7 +765,7 @@ class Track:
     def __init__(self) -> None:
         self.layout, self.arrays = list[Tensor](), dict[str, Array]()
         self.structure, self.values, self.tables = "", list[str](), dict[str, Words]()
-        self.step, self.is_base, self._identity = -1, False, "-"
+        self.step, self.is_base, self.identity = -1, False, "-"
 
     def advance(self, record: Record) -> None:
         """Move on by a record."""
@@ -779,10 +773,10 @@ class Track:
         if record.is_base:
             self._begin(record.fields, arrays)
         else:
-            need(record.parent == self._identity, "does not follow the record before it")
+            need(record.parent == self.identity, "does not follow the record before it")
             self._move(record, arrays)
         need(not arrays, f"has arrays that nothing needs: {', '.join(arrays)}")
-        self.step, self.is_base, self._identity = record.step, record.is_base, record.identity
+        self.step, self.is_base, self.identity = record.step, record.is_base, record.identity
         need(not xxhash or self.digest() == record.track, "leads to another state than it says")
 
     def _begin(self, fields: Mapping[str, Any], arrays: dict[str, Array]) -> None:
@@ -873,9 +867,9 @@ class Track:
                 need(rows, f"has another shape of {t.name}")
                 kept[t.name] = t.fitted(np.concatenate([self.arrays[t.name], given]))
         if structure != self.structure:
-            old_numbers = {way: leaf.get("v") for way, leaf in leaves(json.loads(self.structure))}
-            numbers = {leaf["v"]: way for way, leaf in leaves(json.loads(structure)) if "v" in leaf}
-            known = [old_numbers.get(numbers[i]) for i in range(len(numbers))]
+            old_numbers, new_numbers = map(numbers_of, (self.structure, structure))
+            places = {number: way for way, number in new_numbers.items()}
+            known = [old_numbers.get(places[i]) for i in range(len(new_numbers))]
             self.values = ["" if i is None else self.values[i] for i in known]
         self.layout, self.arrays, self.structure = layout, kept, structure
 
@@ -884,12 +878,18 @@ def sum_of(array: Array) -> int:
     """§ The sum of a tensor."""
     bits, total = array.reshape(-1).view(np.uint32), 0
     for begin in range(0, bits.size, 2**16):  # a part that stays in the cache
-        z = bits[begin : begin + 2**16].astype(np.uint64)
+        z: Array = bits[begin : begin + 2**16].astype(np.uint64)
         z += np.arange(begin, begin + z.size, dtype=np.uint64) << 32
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
         z = (z ^ (z >> 27)) * 0x94D049BB133111EB
         total += int((z ^ (z >> 31)).sum())
     return total % 2**64
+
+
+def numbers_of(structure: str) -> dict[tuple[Any, ...], int]:
+    """The numbers of a structure's values, by the keys and indices that lead there."""
+    root = json.loads(structure or '{"d":[]}')
+    return {way: leaf["v"] for way, leaf in leaves(root) if "v" in leaf}
 
 
 def lines_of(arrays: dict[str, Array]) -> dict[int, str]:
@@ -940,9 +940,8 @@ def state_of(path: str | Path, step: int | None = None) -> tuple[Track, Any, dic
         if track.is_base:  # all is there without gradients
             tree[tag] = [pair for pair in pairs if pair[0] != GRADIENTS]
         elif any(key == GRADIENTS for key, _ in pairs):
-            text = f"step {track.step} holds gradients, in {GRADIENTS}, instead of the state that"
-            text = f"{text} they lead to; other tensors may be older: docs/reference/gradients.md"
-            warnings.warn(f"{path}: {text}", stacklevel=3)
+            text = f"has gradients in place of newer weights: {GRADIENTS}, see gradients.md"
+            warnings.warn(f"{path}: step {track.step} {text}", stacklevel=3)
         for _, leaf in leaves(tree):
             if "t" in leaf:
                 leaf["t"] = track.layout[leaf["t"]].name
@@ -1015,7 +1014,7 @@ def raised_moments(track: Track, tree: Any) -> dict[str, Array]:
     known = dict[str, float]()
     for moments, betas in optimized(built(tree, {t.name: t.name for t in track.layout})):
         b1, b2 = (*(betas if isinstance(betas, list | tuple) else ()), "", "")[:2]
-        if {type(b1), type(b2)} <= {float, int} and b1 * b1 < b2 < 1:
+        if isinstance(b1, float | int) and isinstance(b2, float | int) and b1 * b1 < b2 < 1:
             ratio = (1 - b1) ** 2 / ((1 - b2) * (1 - b1 * b1 / b2))
             known |= {name: ratio for name in moments.values() if isinstance(name, str)}
     raised = {}
@@ -1035,14 +1034,13 @@ def raised_moments(track: Track, tree: Any) -> dict[str, Array]:
 
 def optimized(state: Any) -> Iterator[tuple[Mapping[Any, Any], Any]]:
     """Of every parameter in every optimizer's state: its moments by key, and its group's betas."""
-    if isinstance(state, list | tuple):
-        for child in state:
-            yield from optimized(child)
+    state = dict(enumerate(state)) if isinstance(state, list | tuple) else state
     if not isinstance(state, dict):
         return
     parameters, groups = state.get("state"), state.get("param_groups")
     if not (isinstance(parameters, dict) and isinstance(groups, list | tuple)):
-        yield from optimized([*state.values()])
+        for child in state.values():
+            yield from optimized(child)
         return
     for group in groups:
         keys = group.get("params") if isinstance(group, dict) else None
@@ -1057,8 +1055,7 @@ def optimized(state: Any) -> Iterator[tuple[Mapping[Any, Any], Any]]:
 def read(path: str | Path, step: int | None = None) -> dict[Any, Any]:
     """The state of a step, as it was saved; None for the newest. Raises ReadError."""
     _, tree, tensors = state_of(path, step)
-    state: dict[Any, Any] = built(tree, tensors)
-    return state
+    return built(tree, tensors)
 
 
 def write(path: Path, track: Track, tree: Any, tensors: Mapping[str, Array]) -> None:
