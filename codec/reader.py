@@ -170,7 +170,7 @@ def record_of(data: bytes) -> Record:
     is_base = words[1] == "b"
     words[3:4] = [] if is_base else words[3:4]  # the run
     _, letters, step, parent, track, *keep = words
-    good = re.fullmatch("b|d[mt][a-z]", letters) and len(keep) in ((0,) if is_base else (1, 2))
+    good = re.fullmatch("b|d[mt][rhc]", letters) and len(keep) in ((0,) if is_base else (1, 2))
     need(good, "has a line of other words")
     header = parsed(data[8:body])
     del header["__metadata__"]
@@ -212,8 +212,7 @@ class Cursor:
 
     def __init__(self, array: Array | None) -> None:
         self.data, self.at = np.zeros(0, np.uint8) if array is None else array, 0
-        good = self.data.dtype == np.uint8 and self.data.ndim == 1
-        need(good and (self.data.size or array is None), "has an array that is no list of bytes")
+        need(self.data.dtype == "u1" and self.data.ndim == 1, "has an array that is no bytes")
 
     def take(self, n: int, dtype: str = "u1") -> Array:
         """The next n numbers."""
@@ -513,20 +512,23 @@ def context_codes(head: Head, levels: Array, tensors: list[Array], left: Cursor)
     return np.array(codes, np.int64)
 
 
+COLUMNS, STREAM = 2**15, 2**18  # most columns of a matrix; elements of a stream, or a row more
+
+
 def streams_of(tensors: list[Array]) -> list[list[tuple[int, int]]]:
     """Rows and columns of the matrices in each stream."""
     short = list[tuple[int, int]]()
     for array in tensors:
         rows, columns = array.shape[0] if array.shape else 1, math.prod(array.shape[1:])
         rows, columns = (1, rows) if columns == 1 else (rows, columns)
-        widths = [min(2**15, columns - x) for x in range(0, columns, 2**15)]
+        widths = [min(COLUMNS, columns - x) for x in range(0, columns, COLUMNS)]
         short += [(rows, columns)] if len(widths) == 1 else [(1, w) for w in widths] * rows
-    streams, room = [list[tuple[int, int]]()], 2**18
+    streams, room = [list[tuple[int, int]]()], STREAM
     for rows, columns in short:
         while rows and columns:
             if room <= 0:
                 streams.append([])
-                room = 2**18
+                room = STREAM
             here = min(rows, -(-room // columns))
             streams[-1].append((here, columns))
             rows, room = rows - here, room - here * columns
@@ -805,7 +807,6 @@ class Track:
             add(tensors, levels, codes_of(head, levels, tensors, left))
         left.finish()
         self._set_small(Cursor(arrays.pop("small", None)), arrays)
-        need({t.name for t in self.layout if t.lossy} >= {*non_finite}, "lists other tensors")
         for t in self.layout:
             if t.name in non_finite or (not t.lossy and f"t/{t.name}" in arrays):
                 self.arrays[t.name] = t.fitted(arrays.pop(f"t/{t.name}"))
@@ -850,8 +851,10 @@ class Track:
     def _move_layout(self, arrays: dict[str, Array]) -> None:
         """§ Another layout. Takes its arrays out of those of the record."""
         text = json.dumps([list(t) for t in self.layout], separators=(",", ":"))
-        new = edited(text, text_of(arrays.pop("layout", None)) or text)
-        structure = edited(self.structure, text_of(arrays.pop("structure", None)) or self.structure)
+        new, structure = (
+            edited(old, text_of(arrays.pop(name))) if name in arrays else old
+            for name, old in (("layout", text), ("structure", self.structure))
+        )
         need((text, self.structure) != (new, structure), "has a new layout that is the old one")
         layout, before, kept = layout_of(parsed(new)), {t.name: t for t in self.layout}, {}
         for t in layout:
@@ -1054,8 +1057,7 @@ def optimized(state: Any) -> Iterator[tuple[Mapping[Any, Any], Any]]:
 
 def read(path: str | Path, step: int | None = None) -> dict[Any, Any]:
     """The state of a step, as it was saved; None for the newest. Raises ReadError."""
-    _, tree, tensors = state_of(path, step)
-    return built(tree, tensors)
+    return built(*state_of(path, step)[1:])
 
 
 def write(path: Path, track: Track, tree: Any, tensors: Mapping[str, Array]) -> None:
