@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import codec
 from lcviz.lab.intervals import Mean, mean
 from lcviz.lab.progress import Progress, as_report
 from lcviz.lab.workload import workload
