@@ -31,9 +31,8 @@ from codec.state.modules import Into, ModuleLoader
 from codec.state.selection import Only, Selection
 from codec.storage.location import Location
 
-from .chain import Chain
+from .chain import Chain, deltas_between
 from .replay import Position, Replay
-from .route import following
 
 EVERY = 1.0  # seconds between two looks at the chain
 RESTING = 10  # a search that failed is followed by a pause so many times as long
@@ -189,13 +188,13 @@ class Follower:
             return None
         if any(e.kind == "base" and e.step > replay.step for e in entries):
             return None  # what comes after a base builds on it
-        reached, way = None, list(following(entries, replay.step, None))
+        reached, way = None, deltas_between(entries, replay.step)
         chain.expect(way)
         try:
             for entry in way:
                 record = chain.read(entry)
                 self._moves[0] += 1
-                *_, reached = replay.advance(entry, record)
+                reached = replay.advance(entry, record)
         except (RecordError, ChainError) as exc:
             _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
             if self._replay.track is None:  # the record failed half-way
@@ -225,8 +224,8 @@ class Follower:
         return position
 
     def _is_newest(self, chain: Chain) -> bool:
-        """Whether the follower has the chain's newest step, also if it was merged meanwhile."""
-        step = max(e.step for e in chain.entries)
+        """Whether the follower has the chain's newest step, also if it is a base meanwhile."""
+        step = chain.steps[-1]
         if self._at is None or step != self._at.step:
             return False
         candidates = [e for e in chain.entries if e.step == step]
