@@ -76,9 +76,9 @@ class RecordFacts:
     stamp: when its file last changed, ns, 0 if unknown. coding: None for a base. rest: what its
     step leaves out of the lossy weights; None for a base, and if the record does not say it.
     full_nbytes: of the state, float32 where lossy; from heads only bases have it, and a step counts
-    as large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
-    or network failed, so that reading again may help. format: the version of the record format that
-    it needs.
+    as large as the base before it. problem: a sentence, "" if there is none. passing: whether the
+    disk or network failed, so that reading again may help. format: the version of the record format
+    that it needs.
 
     From contents only: digest, parent, identity, replaces: hex; None if the record cannot be read.
     exact_nbytes: bytes of the file stored exactly. levels: number of levels other than 0 in all

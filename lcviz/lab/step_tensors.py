@@ -60,8 +60,8 @@ class TensorFacts:
 class StepFacts:
     """A restored step.
 
-    name: file name of its record. groups: its alphabets. state: the restored track. needs_rerun: whether the record holds gradients, so that a restart computes other
-    parameters than the track's.
+    name: file name of its record. groups: its alphabets. state: the restored track. needs_rerun:
+    whether the record holds gradients: a restart computes other parameters than the track's.
     """
 
     step: int

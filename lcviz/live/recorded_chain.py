@@ -54,7 +54,8 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
         LccError: The chain cannot be read, or is damaged.
     """
     chain = codec.Chain(source)
-    n, deltas = len(chain.steps), [e.step for e in chain.entries if e.kind == "delta"]
+    kinds = {e.step: e.kind for e in chain.entries}  # of one step the base comes last
+    n, deltas = len(kinds), [step for step, kind in kinds.items() if kind == "delta"]
     to_draw = set(deltas[:: -math.ceil(len(deltas) / MOST_STEPS) or -1])
     checkpoints: list[Checkpoint] = []
     drawn: list[tuple[int, dict[str, Any]]] = []

@@ -33,7 +33,8 @@ WARM_UP = 20  # iterations at least, before the clock starts
 class Span:
     """One activity of the loop or the saver.
 
-    step: the iteration; of saving, the checkpoint's step. begin, end: seconds since the first iteration shown began.
+    step: the iteration; of saving, the checkpoint's step. begin, end: seconds since the first
+    iteration shown began.
     """
 
     activity: str
