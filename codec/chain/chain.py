@@ -79,6 +79,8 @@ class Chain:
         SettingsError: No installed filesystem opens the URL.
     """
 
+    steps: tuple[int, ...]
+
     def __init__(
         self,
         source: str | os.PathLike[str] | IO[bytes] | Location | Source,

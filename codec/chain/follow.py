@@ -224,21 +224,13 @@ class Follower:
         return position
 
     def _is_newest(self, chain: Chain) -> bool:
-        """Whether the follower has the chain's newest step, also if it is a base meanwhile."""
-        step = chain.steps[-1]
-        if self._at is None or step != self._at.step:
+        """Whether the follower has the chain's newest step."""
+        at = self._at
+        if at is None or at.step != chain.steps[-1] or at.entry not in chain.entries:
             return False
-        candidates = [e for e in chain.entries if e.step == step]
-        if self._at.entry in candidates:
-            with suppress(RecordError, ChainError):  # else another record has taken its name
-                return chain.identity_of(self._at.entry) == self._at.record.identity
-            return True
-        for entry in candidates:
-            with suppress(RecordError, ChainError):
-                if chain.read(entry).track == self._at.record.track:
-                    self._settle(replace(self._at, entry=entry))
-                    return True
-        return False
+        with suppress(RecordError, ChainError):  # else another record has taken its name
+            return chain.identity_of(at.entry) == at.record.identity
+        return True
 
 
 def follow(

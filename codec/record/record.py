@@ -52,7 +52,6 @@ from .layouts import (
     check_new_values,
     check_storable,
     entries_of,
-    has_transition,
     read_layout,
     read_transition,
     specs_of,
@@ -158,11 +157,6 @@ class Record:
         coded = (ARRAY, "__metadata__")
         exact = ((name, entry) for name, entry in self.entries.items() if name not in coded)
         return sum(_entry_nbytes(name, entry) for name, entry in exact)
-
-    @property
-    def has_transition(self) -> bool:
-        """Whether it is a delta that changes the layout."""
-        return self.kind == "delta" and has_transition(self.arrays)
 
     def in_run(self, run: str | None) -> Record:
         """The same record, in this run unless its line names one. run: the parent's."""

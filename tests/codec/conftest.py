@@ -306,8 +306,7 @@ def sparse_states() -> Callable[..., list[Arrays]]:
 
 @pytest.fixture(scope="session")
 def jumping_states() -> Callable[..., list[Arrays]]:
-    """A few steps in which the same few elements jump each time, and others never do: what deltas
-    join a layer for."""
+    """A few steps in which the same few elements jump each time, and others never do."""
 
     def make(n: int = 9, seed: int = 0, size: int = 3000, jumps: float = 0.02) -> list[Arrays]:
         rng = np.random.default_rng(seed)

@@ -74,7 +74,6 @@ def test_what_is_written(track_and_delta: tuple[Track, bytes], parts_of: Parts) 
     layout = json.loads(edits.applied(before, bytes(arrays["layout"]).decode(), MAX_JSON))
     assert [entry[0] for entry in layout] == ["model/w", "model/rows", "n", "new/t"]
     got = records.load(data, "r")
-    assert got.has_transition
     exact = sum(a.nbytes for name, a in arrays.items() if name != "c")
     assert exact < got.exact_nbytes < got.nbytes - arrays["c"].nbytes
 
@@ -175,13 +174,12 @@ HOSTILE: list[tuple[Callable[..., Any], str]] = [
     (given(layout=text("[[]]")), "not enough values"),
     (given(layout=text("[" * 3000 + "]" * 3000)), "a layout|a change"),
     (given(layout=text("[" * (MAX_MARKS["["] + 1))), "at most"),
-    (given(layout=text("[\n]")), "a line feed in 'layout'"),
     (given(layout=text("é")), "of ASCII"),
     (given(layout=text(" " * (MAX_JSON + 1))), "characters"),
     (given(layout=np.ones(3, np.int8)), "texts are int8"),
     (given(layout=np.ones((3, 1), np.uint8)), "of 2 dimensions"),
     (given(structure=text("=9999 0 1 x")), "an edit up to character"),
-    (given(structure=text("\n")), "a line feed in 'structure'"),
+    (given(structure=text("\n")), "no JSON"),
     *((given(structure=text(structure)), ".") for structure in STRUCTURES),
 ]
 
