@@ -32,15 +32,15 @@ class Point:
 class Summary:
     """A chain in numbers.
 
-    steps: in any record, rising. reached: steps that records lead to without a gap (contents only).
-    kinds: kind -> number of records. stamp: when the last record was written, ns, 0 if unknown.
-    gap: median seconds between the newest records, None if unknown. nbytes, base_nbytes: of all
-    records, and of the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of
-    one. share, step_nbytes: of a step that is not a base, on average: its bytes over those in
-    float32, and its bytes; None if they are unknown. codings: the settings, the newest
-    last. behind: of the newest record, None if unknown; moments: of the newest base; tables,
-    tables_reused: sums; format: the newest that a record needs; see `RecordFacts`. points: one for
-    each record that leads to a newer step.
+    steps: of all records, by the names of their files, rising. reached: steps that records lead to
+    without a gap (contents only). kinds: kind -> number of records. stamp: when the last record was
+    written, ns, 0 if unknown. gap: median seconds between the newest records, None if unknown.
+    nbytes, base_nbytes: of all records, and of the bases. full_nbytes: of as many full float32
+    checkpoints; state_nbytes: of one. share, step_nbytes: of a step that is not a base, on average:
+    its bytes over those in float32, and its bytes; None if they are unknown. codings: the settings,
+    the newest last. behind: of the newest record, None if unknown; moments: of the newest base;
+    tables, tables_reused: sums; format: the newest that a record needs; see `RecordFacts`. points:
+    one for each record that is not damaged.
     """
 
     steps: tuple[int, ...]

@@ -17,7 +17,7 @@ from lcviz.report.exponents import StepExponents, count_exponents
 def counted(path: Path) -> list[StepExponents]:
     chain = codec.Chain(path)
     *_, found = read_contents(chain, list_records(chain, path), Catalogue())
-    return [one for record in found.records for one in count_exponents(chain, record)]
+    return [one for record in found.records if (one := count_exponents(chain, record))]
 
 
 def write(path: Path, bits: int | None) -> Path:
