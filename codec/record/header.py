@@ -1,7 +1,7 @@
 """The description of a record: a line of words in its header, and JSON in the array MORE.
 
-    1 b 500 0b06396b07476057 <parent> <track> <digest>
-    1 dmr 29 <parent> <track> u0.01 98,13 <digest>
+    3 b 500 0b06396b07476057 <parent> <track> <digest>
+    3 dmr 29 <parent> <track> u0.01 98,13 <digest>
 
 Words have no names and no escapes, because headers take much of a small model's budget. All that
 is not a plain word, such as a layout, goes into MORE. FORMAT.md describes each word.
@@ -25,8 +25,7 @@ from codec.scheme.coders import CODERS
 from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
 
-FORMAT = 2
-FORMATS = (1, 2)  # that this version reads; it writes the first one that has what is needed
+FORMAT = 3
 MORE = "more"
 HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
 RUN = 16  # hex digits of a run: enough to tell runs apart
@@ -35,7 +34,6 @@ LONGEST_REST = Rest(10.0, 10.0)
 BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
 DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
 
-_OLD_CODERS = {"a": "context"}  # letter -> what took the place of a coder of version 1
 _THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
@@ -56,7 +54,6 @@ class Header:
         track: Digest of the track after the record, xxh3-128, in hex.
         coding: The settings of a delta; None for a base.
         rest: How much of the lossy weights' change the step leaves out; None if unknown.
-        format: The version of the format, one of FORMATS.
     """
 
     step: int
@@ -65,7 +62,6 @@ class Header:
     track: str
     coding: Coding | None = None
     rest: Rest | None = None
-    format: int = 1
 
     @property
     def kind(self) -> str:
@@ -84,7 +80,7 @@ class Header:
             words = [f"d{letters}", f"{self.step}", parent, track, keep]
         if self.rest is not None:
             words.append(",".join(_thousandths(share) for share in self.rest))
-        return "".join(f"{word} " for word in (f"{self.format}", *words))
+        return "".join(f"{word} " for word in (f"{FORMAT}", *words))
 
     @classmethod
     def of_line(cls, line: str, where: str) -> Header:
@@ -92,16 +88,21 @@ class Header:
 
         Raises:
             ForeignRecordError: The line does not begin with a format.
-            VersionError: The format is another one.
+            VersionError: The format has another version.
             MalformedRecordError: A word is missing, unexpected or wrong.
         """
         words = line.split(" ")
         if not _DECIMAL.fullmatch(words[0]):
             expected = "metadata that begins with a format"
             raise ForeignRecordError(where, expected, short(words[0]))
-        if words[0] not in map(str, FORMATS):
-            expected = f"format {' or '.join(map(str, FORMATS))}"
-            raise VersionError(where, expected, f"format {words[0]}; update this package")
+        if words[0] != f"{FORMAT}":
+            remedy = "update this package"
+            if int(words[0]) < FORMAT:
+                remedy = (
+                    "it was written before lcviz 0.3, which does not read it; restore the chain "
+                    "with lcviz 0.2 and save the state anew"
+                )
+            raise VersionError(where, f"format {FORMAT}", f"format {words[0]}: {remedy}")
         is_base = words[1:2] == ["b"]
         names: tuple[str, ...] = BASE_WORDS if is_base else DELTA_WORDS
         if not is_base and len(words) == len(names) + 1:
@@ -116,10 +117,10 @@ class Header:
             parent = digest_of(word["parent"], "parent", where)
         if is_base:
             run = _run_of(word["run"], where)
-            return cls(step, run, parent, track, format=int(words[0]))
+            return cls(step, run, parent, track)
         coding = _coding_of(word["letters"], word["keep"], where)
         rest = _rest_of(word["rest"], where) if "rest" in word else None
-        return cls(step, None, parent, track, coding, rest, int(words[0]))
+        return cls(step, None, parent, track, coding, rest)
 
 
 def coding_text(coding: Coding) -> str:
@@ -194,8 +195,7 @@ def _run_of(word: str, where: str) -> str | None:
 
 def _names_of(letters: str, where: str) -> tuple[str, str]:
     """Scope and coder."""
-    coders = _OLD_CODERS | {coder.letter: name for name, coder in CODERS.items()}
-    names = {f"d{s[0]}{letter}": (s, coder) for s in SCOPES for letter, coder in coders.items()}
+    names = {f"d{s[0]}{coder.letter}": (s, name) for s in SCOPES for name, coder in CODERS.items()}
     if letters not in names:
         raise MalformedRecordError(where, "d, scope and coder in one letter each", short(letters))
     return names[letters]

@@ -25,7 +25,7 @@ def by_levels(group: Group) -> Iterator[tuple[tuple[TensorSpec, ...], Codes, Lev
         return
     begin = 0
     for i, spec in enumerate(group.tensors):
-        yield (spec,), codes[begin : begin + spec.size], e.levels[:, 0, i]
+        yield (spec,), codes[begin : begin + spec.size], e.levels[:, i]
         begin += spec.size
 
 

@@ -184,18 +184,16 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
             own, left = left[:n], left[n:]
             return np.frombuffer(own, dtype).copy()
 
-        k, classes, units, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
-        arithmetic = classes == 255
+        k, classes, _, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
         n_levels = min(k - 2**15 - 1, 1) if k >= 2**15 else k - 1
         found: dict[str, Any] = {
             "row": row,
-            "table": piece(0 if arithmetic else nbytes),
-            "streams": piece(4 * streams if classes and not arithmetic else 0, np.uint32),
+            "table": piece(nbytes),
+            "streams": piece(4 * streams if classes else 0, np.uint32),
             "levels": piece(4 * n_levels, np.float32),
         }
         words = int(((found["streams"].astype(np.int64) + 31) // 32).sum())
-        size = units + 256 * nbytes if arithmetic else 4 * words
-        found["payload"] = piece(size, np.uint8 if arithmetic else np.uint32)
+        found["payload"] = piece(4 * words, np.uint32)
         assert not left
         return [found]
 

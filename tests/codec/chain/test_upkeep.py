@@ -32,7 +32,6 @@ from codec.errors import (
     VersionError,
 )
 from codec.record import record as records
-from codec.scheme.coders import CODERS
 from codec.storage import directory as storage
 from codec.storage.source import Entry
 
@@ -208,8 +207,6 @@ def test_resume_goes_on_with_the_same_bytes(
     tmp_path: Path, sparse_states: States, setting: dict[str, Any], monkeypatch: Patch
 ) -> None:
     """As if nothing had been compacted: same parent, same track, and the tables that were sent."""
-    runs = replace(CODERS["runlength"], direct_kinds=())  # no code without a table
-    monkeypatch.setitem(CODERS, "runlength", runs)
     states = sparse_states(9)
     write(tmp_path / "plain", states, **setting)
     write(tmp_path / "kept", states[:6], **setting)

@@ -17,12 +17,13 @@ from hypothesis.extra import numpy as hnp
 
 import codec
 from codec.errors import CodeTableError, PayloadError, StreamError
-from codec.scheme import coders as coders_of
-from codec.scheme import grouped, huffman, kernels, prefix, tables, workers
+from codec.scheme import huffman, prefix, tables, workers
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS, coder_of
 from codec.scheme.digest import digest
-from codec.scheme.payload import CHANGE, LOOK, Constant
+from codec.scheme.kernels import decode as kernel
+from codec.scheme.limits import CHANGE, LOOK
+from codec.scheme.payload import Constant
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
@@ -144,7 +145,7 @@ def test_unknown_coder(encoded: codec.Encoded, coder: Any) -> None:
     ],
 )
 def test_units_of_a_stream(n: int, n_symbols: int, units: int) -> None:
-    assert coders_of.stream_units(n, n_symbols) == units
+    assert prefix.stream_units(n, n_symbols) == units
 
 
 def test_digest_of_any_layout() -> None:
@@ -296,7 +297,7 @@ def test_streams_of_uneven_length(
     """One thread reads them all: a lane that is done takes the next stream, which may be empty."""
     monkeypatch.setattr(workers._crew, "n", 1)
     monkeypatch.setattr(workers, "PIECES", 1)
-    monkeypatch.setattr(coders_of, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
+    monkeypatch.setattr(prefix, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
     rng = np.random.default_rng(n_streams)
     density = rng.choice([0, 0.0001, 0.02, 0.6, 1], n_streams)
     n = n_streams * UNIT - 17
@@ -316,11 +317,8 @@ def test_streams_of_uneven_length(
     ("coder", "n_streams", "zeros"),
     [("huffman", 1, 0.0), ("runlength", 3, 0.9), ("huffman", 4, 0.5), ("runlength", 9, 0.5)],
 )
-def test_words_too_long_for_the_first_look(
-    coder: str, n_streams: int, zeros: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: float) -> None:
     """Rare symbols, alone and next to each other, among words that are found at once."""
-    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(n_streams)
     n = n_streams * UNIT - 5
     codes = np.minimum(rng.geometric(0.5, n), 16) * (rng.random(n) >= zeros)
@@ -328,7 +326,7 @@ def test_words_too_long_for_the_first_look(
     q = quantized(codes)
     e = codec.encode(q, coder)
     assert e.table is not None
-    assert e.table.lengths.max() > kernels.FAST
+    assert e.table.lengths.max() > kernel.FAST
     assert (codec.decode(e).codes == q.codes).all()
     with by_two():
         assert (codec.decode(e).codes == q.codes).all()
@@ -347,21 +345,20 @@ def by_two() -> Iterator[None]:
 def test_tokens_are_looked_up_by_two_where_most_are_short(
     zeros: float, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(0)
     q = quantized(rng.integers(1, 4, 9 * UNIT) * (rng.random(9 * UNIT) >= zeros))
     e = codec.encode(q, "runlength")
     assert e.payload.words.size > prefix.LEAST_WORDS
     seen = []
-    read = kernels.read
+    read = kernel.read
 
     def spied(*arguments: Any) -> Any:
         seen.append(arguments[10].size)
         return read(*arguments)
 
-    monkeypatch.setattr(kernels, "read", spied)
+    monkeypatch.setattr(kernel, "read", spied)
     assert (codec.decode(e).codes == q.codes).all()
-    assert set(seen) == {2**kernels.FAST if twice else 0}
+    assert set(seen) == {2**kernel.FAST if twice else 0}
 
 
 # Damaged encodings: every kind of stream, every kind of damage.
