@@ -172,7 +172,6 @@ class Drill:
 
         Raises demo_models.DataError, codec.LccError.
         """
-        codec.warm_up()  # no timed save should include compilation
         iterations, lines = self.iterations, []
         for i, way in enumerate(WAYS):
             with tempfile.TemporaryDirectory() as folder:
