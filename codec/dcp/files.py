@@ -195,9 +195,8 @@ def rebuild(
     for need in reversed(needs):
         if need is not needs[-1]:  # the base was read last
             record = deltas.pop() or read(run, need)
-        entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
-        for _ in replay.advance(entry, record):
-            pass
+        entry = Entry(record.step, record.kind, record.where, record.nbytes)
+        replay.advance(entry, record)
     assert replay.track is not None, "a base and deltas lead to a track"
     records.check_whole(record.where, replay.track)
     return replay, tuple(reversed(needs))
