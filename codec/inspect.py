@@ -156,8 +156,9 @@ from codec.state.tensors import (
     to_arrays,
 )
 from codec.state.tree import Parts, flatten, leaves, unflatten
+from codec.storage.folder import check_regular
 from codec.storage.location import Location, fit_to_show
-from codec.storage.source import Entry, Source, check_regular, entry_of
+from codec.storage.source import Entry, Source, entry_of
 
 __all__ = [
     "CARRIER",

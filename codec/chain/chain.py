@@ -42,9 +42,10 @@ from codec.record.record import Record
 from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout
 from codec.storage.directory import publish
+from codec.storage.folder import Span
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import RETRIES, Entry, Source, Span, entry_of, without_records
+from codec.storage.source import RETRIES, Entry, Source, without_records
 
 from .replay import Position, Replay
 from .route import following, next_entry, record_to_leave_out
@@ -137,7 +138,7 @@ class Chain:
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""
         self.failure = None
-        entries = (entry_of(name, nbytes) for name, nbytes in self._source.sizes().items())
+        entries = (self._source.entry(*file) for file in self._source.sizes().items())
         # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(
             (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
