@@ -30,7 +30,7 @@ import codec
 from codec import version
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed, newest_step
-from codec.dcp.chunks import Rules, fit_records, tree_name
+from codec.dcp.chunks import fit_records, tree_name
 from codec.dcp.files import is_name, step_at
 from codec.dcp.rank_writer import RankWriter
 from codec.dcp.reader import resume_from
@@ -49,7 +49,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.settings import Given
 from codec.scheme.coding import Coding
-from codec.state.policy import moments_among
+from codec.state.policy import Policy, moments_among
 from codec.storage import directory as storage
 from codec.storage import folder as folders
 from codec.storage.folder import Disk
@@ -1061,11 +1061,14 @@ NAMES = [  # path of keys, whether it is lossy
 @pytest.mark.parametrize(("path", "lossy"), NAMES)
 def test_which_chunks_are_lossy(path: tuple[str, ...], lossy: bool) -> None:
     fqn = ".".join(path)
-    is_moment = bool(moments_among([tree_name(fqn, path)]))
-    assert (Rules().kind(fqn, path, is_moment=is_moment) != "exact") is lossy
-    assert Rules({"*": "lossy"}).kind(fqn, path, is_moment=is_moment) == "lossy"
-    exact = Rules({"nothing": "lossy", "*": "exact"})
-    assert exact.kind(fqn, path, is_moment=is_moment) == "exact"
+    name = tree_name(fqn, path)
+    moments = moments_among([name])
+    assert (Policy().kind(fqn, (), moments, tree_name=name) != "exact") is lossy
+    for patterns, kind in (
+        ({"*": "lossy"}, "lossy"),
+        ({"nothing": "lossy", "*": "exact"}, "exact"),
+    ):
+        assert Policy(patterns).kind(fqn, (), moments, tree_name=name) == kind
 
 
 def adam_of(step: int) -> dict[str, Any]:
