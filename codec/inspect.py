@@ -66,9 +66,6 @@ Records and chains
     peek               the line and the arrays' entries of a file, from its first bytes
     base_of            the track in a base
     delta_of           the delta in a delta record
-    merged_of          the layers in a merged record
-    steps_of           the steps in a record
-    is_past            whether a reader has passed a record
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
     Rest               what a delta leaves, as a record's ``rest``
@@ -101,16 +98,11 @@ Files of others
 """
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.chain.replay import GRADIENTS, Position, is_past, state_nbytes
+from codec.chain.replay import GRADIENTS, Position, state_nbytes
 from codec.record.container import peek
 from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
-from codec.record.merged import merged_of, steps_of
-from codec.record.record import (
-    Record,
-    base_of,
-    delta_of,
-)
+from codec.record.record import Record, base_of, delta_of
 from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
@@ -222,12 +214,10 @@ __all__ = [
     "flatten",
     "from_arrays",
     "huffman",
-    "is_past",
     "is_tensor",
     "is_unicode",
     "layout_of",
     "leaves",
-    "merged_of",
     "n_promoted",
     "parsed",
     "peek",
@@ -239,7 +229,6 @@ __all__ = [
     "sealed_nbytes",
     "short",
     "state_nbytes",
-    "steps_of",
     "steps_of_files",
     "to_arrays",
     "to_safetensors",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from codec.errors import ChainError, RecordError, VanishedError
 from codec.record import record as records
-from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.storage.source import Entry
 
@@ -45,10 +44,9 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     """Read and replay every record, see `codec.verify`.
 
     Raises:
-        VanishedError: A record was merged or removed meanwhile.
+        VanishedError: A record was removed meanwhile.
     """
     steps: set[int] = set()
-    overlapping: set[int] = set()  # steps of records whose steps the replay has passed
     identities: set[str | None] = set()
     problems = []
     replay, failed = Replay(), False
@@ -56,19 +54,16 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     for done, entry in enumerate(chain.entries, 1):
         try:
             record = chain.read(entry, thoroughly=True)
-            if replay.is_past(entry):
-                overlapping.update(steps_of(record) if entry.kind == "merged" else [entry.step])
-            else:
-                before = replay.step
-                for position in replay.advance(entry, record, all_steps=True):
-                    replay.check_values(entry.name)
-                    steps.add(position.step)
-                if not failed and _lacks_steps(chain, entry, record, identities):
-                    problems.append(
-                        f"{entry.name}: the record before it, digest {record.parent}, is "
-                        f"missing; steps between {before} and {entry.step} may be lost"
-                    )
-                failed = False
+            before = replay.step
+            replay.advance(entry, record)
+            replay.check_values(entry.name)
+            steps.add(entry.step)
+            if not failed and _lacks_steps(chain, entry, record, identities):
+                problems.append(
+                    f"{entry.name}: the record before it, digest {record.parent}, is missing; "
+                    f"steps between {before} and {entry.step} may be lost"
+                )
+            failed = False
             identities.add(record.identity)
         except VanishedError:
             raise
@@ -81,14 +76,6 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
         try:
             records.check_whole(chain.where, replay.track)
         except RecordError as exc:
-            problems.append(str(exc))
-    for step in sorted(overlapping - steps):
-        try:
-            chain.at(step)
-            steps.add(step)
-        except VanishedError:
-            raise
-        except (RecordError, ChainError) as exc:
             problems.append(str(exc))
     return Report(tuple(sorted(steps)), tuple(problems), chain.nbytes)
 

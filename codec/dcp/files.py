@@ -33,7 +33,7 @@ from codec.storage.directory import TEMPORARY, write_errors
 from codec.storage.folder import Disk, Folder, Span
 from codec.storage.location import Location
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import Entry, Source, entry_of, record_name
+from codec.storage.source import Entry, Source
 
 METADATA = ".metadata"
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one
@@ -178,9 +178,7 @@ def chain_of(run: Folder, needs: Sequence[RecordAt]) -> Chain:
     Raises ParentError if a record is missing, ChainError if nobody answers.
     """
     files = {printable(at.name): at for at in needs}
-    entries = {
-        name: entry_of(record_name(n, at.kind), 0) for n, (name, at) in enumerate(files.items())
-    }
+    steps = {name: n for n, name in enumerate(files)}
     nbytes: dict[str, int] = {}
 
     def size(name: str) -> int:
@@ -203,8 +201,8 @@ def chain_of(run: Folder, needs: Sequence[RecordAt]) -> Chain:
     def read_spans(name: str, spans: Sequence[Span]) -> list[bytes]:
         return run.read_spans(files[name].name, spans)
 
-    def entry(name: str, nbytes: int) -> Entry | None:
-        return (e := entries[name]) and replace(e, name=name, nbytes=nbytes)
+    def entry(name: str, nbytes: int) -> Entry:
+        return Entry(steps[name], files[name].kind, name, nbytes)
 
     source = Source(str(run), sizes, read, read_spans, is_remote=run.is_remote, entry=entry)
     if run.is_remote:

@@ -333,9 +333,6 @@ class Recorder:
             raise reason  # not damaged: a newer version of this package can continue
         if reason and chain.failure:
             raise chain.failure  # the disk's error: the records may be intact
-        if position.step != position.record.step:  # a merged record that fails in the middle
-            first = position.entry.first
-            position = chain.at(max(step for step in chain.steps if step < first))
         after = [e for e in chain.entries if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)

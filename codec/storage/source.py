@@ -20,9 +20,8 @@ from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 from .folder import Disk, Span, spanned
 
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
-_STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
-_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
-RETRIES = 100  # of a reader, while another process merges or compacts
+_NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
+RETRIES = 100  # of a reader, while another process compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
@@ -34,31 +33,23 @@ _LONGEST_END = _END_NBYTES + 2**16 - 1  # with the longest comment
 
 @dataclass(frozen=True)
 class Entry:
-    """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
-
-    Only in a merged record the first step differs from the last.
-    """
+    """A record's place in the chain: its step, kind, file name and size in bytes."""
 
     step: int
     kind: str
     name: str
     nbytes: int
-    first: int
 
 
-def record_name(step: int, kind: str, first: int | None = None) -> str:
-    """File name of a record. first: see `Entry`; None for a base or delta."""
-    return ("" if first is None else f"{first:08d}-") + f"{step:08d}.{kind}.safetensors"
+def record_name(step: int, kind: str) -> str:
+    """File name of a record."""
+    return f"{step:08d}.{kind}.safetensors"
 
 
 def entry_of(name: str, nbytes: int) -> Entry | None:
     """The record that a file name stands for; None for other names."""
     match = _NAME.fullmatch(name)
-    if not match or (match[1] is None) == (match[3] == "merged"):
-        return None
-    step = int(match[2])
-    first = step if match[1] is None else int(match[1])
-    return Entry(step, match[3], name, nbytes, first) if first <= step else None
+    return Entry(int(match[1]), match[2], name, nbytes) if match else None
 
 
 def _nothing_ahead(_names: Iterable[str]) -> None:
@@ -191,8 +182,8 @@ def _mode(path: str) -> int:
 def _list_directory(path: Path) -> dict[str, int]:
     """Names and bytes of the files that are named like records.
 
-    A listing during a merge may hold neither the deltas nor the merged record: it is repeated
-    until two in a row hold the same names.
+    A listing may lack a file that appears meanwhile, and hold a later one: it is repeated until
+    two in a row hold the same names.
     """
     sizes: dict[str, int] = {}
     try:

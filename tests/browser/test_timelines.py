@@ -25,7 +25,7 @@ def test_a_crash_by_the_millisecond(tab: MakeTab, server_with: Callable[[str, st
     page.get_by_role("button", name="Measure it").click()
     expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
     chart = visitor.figure("recover-timelines")
-    for name in ("trains", "stands still", "encodes", "writes", "merges"):
+    for name in ("trains", "stands still", "encodes", "writes"):
         expecting(chart.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
     expecting(chart.get_by_text("asynchronous: training", exact=True)).to_have_count(1)
     expecting(chart.get_by_text("crash", exact=True)).to_have_count(1)
@@ -34,11 +34,11 @@ def test_a_crash_by_the_millisecond(tab: MakeTab, server_with: Callable[[str, st
     # To the very end by keyboard: nothing is under way any more, nothing lost.
     slider = page.get_by_role("slider", name="Crash at …")
     slider.press("End")
-    ends = page.get_by_role("row").filter(has_text=re.compile("^merged.*is done"))
+    ends = page.get_by_role("row").filter(has_text=re.compile("^asynchronous.*is done"))
     expecting(ends).to_contain_text("0 iterations")
     slider.press("Home")
     expecting(ends).to_have_count(0)
-    expecting(page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)
+    expecting(page.get_by_role("row").filter(has_text="trains (21)")).to_have_count(2)
     page.get_by_role("radio", name="around the crash").press("Space")
     page.get_by_role("radio", name="training alone").press("Space")
     expecting(page.get_by_text("A crash of the training alone costs at most")).to_be_visible()

@@ -69,7 +69,7 @@ def states(n: int) -> list[dict[str, Array]]:
 
 @pytest.mark.parametrize(("scope", "target"), TARGETS, ids=str)
 def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) -> None:
-    """Saved, verified, restored, merged and archived."""
+    """Saved, verified, restored, compacted and archived."""
     run, expected = tmp_path / "run.lcc", []
     settings = {"coder": "zip", "scope": scope, **target}
     tracker = codec.Tracker(states(1)[0], **settings)
@@ -84,7 +84,7 @@ def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) 
     if "budget" not in target:  # its header pays too, so the tracker alone keeps other values
         check_restored(run, expected)
     before = [codec.restore(run, step) for step in range(4)]
-    codec.merge(run, 2)
+    codec.compact(run, base=True)
     codec.verify(run)
     check_restored(run, before)
     codec.pack(run, tmp_path / "run.lcc.zip")

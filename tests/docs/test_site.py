@@ -179,7 +179,6 @@ def test_a_record_of_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     calls = (
         lambda: codec.restore("run.lcc", 2),
         lambda: codec.Checkpointer("run.lcc", resume=True),
-        lambda: codec.merge("run.lcc"),
         lambda: codec.compact("run.lcc"),
     )
     for call in calls:

@@ -5,18 +5,16 @@
 Every later version of the codec must read these chains. The tests compare against the stored
 bytes, so a run of this script that changes a file is a change of the format:
 `git diff --stat tests/golden` must be empty unless codec/FORMAT.md got a new version number. So
-records have no field `settings`, which came later. Of the chain arithmetic.lcc only what version 1
-wrote is left: no later version writes such records.
+records have no field `settings`, which came later.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
 edits.lcc/                     values that grow: edits and single numbers
 steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
-                               finite, budgets; merged records, and a base with a wide table
-exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
+                               finite, budgets; a base with a wide table
+exact.lcc/                     exact tensors of many dtypes that change: residuals
 moments.lcc/                   an optimizer's moments: batches, small tensors, equal ones
 layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
-arithmetic.lcc/                buckets in arithmetic codes, in either scope; two in one record
 contexts.lcc/                  the same in context codes, and large steps in groups; in version 2
 groups.lcc/                    code words for groups of four values, and of two; in version 2
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
@@ -191,7 +189,7 @@ def write_edits(path: Path) -> None:
 
 
 def write_steps(path: Path) -> None:
-    """Each kind of target, with either coder; two merged records, and a base in between."""
+    """Each kind of target, with either coder, and a base in between."""
     policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
     following = enumerate(moving_states())
 
@@ -199,24 +197,20 @@ def write_steps(path: Path) -> None:
         save_all(path, following, n, scope=scope, coder=coder, policy=policy, **settings)
 
     save(3, bits=2)
-    codec.merge(path, 2)
     save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
     codec.compact(path, base=True)
     save(3, coder="huffman", tolerance=1e-3)  # wide codes, each with its word
     save(2, budget=0.4)
     save(2, "model", budget=0.9, coder="huffman")
-    codec.merge(path, 2)
     save(2, "model", budget=0.4)
     save(4, tolerance=0.01)
-    codec.merge(path, 2)  # the last two in one layer, for they change the same values
 
 
 def write_contexts(path: Path) -> None:
-    """Either scope; the first two deltas are in one record. The last ones have groups."""
+    """Either scope. The last ones have groups."""
     following = enumerate(blocks_that_move(160, 128))
     settings: dict[str, Any] = {"coder": "context", "policy": {"*": "lossy"}}
     save_all(path, following, 3, bits=2, scope="tensor", **settings)
-    codec.merge(path, 2)
     save_all(path, following, 1, bits=3, scope="model", **settings)
     save_all(path, following, tolerance=0.0002, **settings)
 
@@ -253,21 +247,18 @@ def blocks_that_move(rows: int, columns: int) -> list[dict[str, np.ndarray]]:
 
 
 def write_exact(path: Path) -> None:
-    """Three deltas, two of them merged, and a base between them."""
+    """Deltas, and a base between them."""
     following, policy = enumerate(exact_states()), {"model/*": "exact"}
-    save_all(path, following, 3, bits=2, policy=policy)
-    codec.merge(path, 2)
-    save_all(path, following, 2, bits=2, policy=policy)
+    save_all(path, following, 5, bits=2, policy=policy)
     codec.compact(path, base=True)
     save_all(path, following, bits=2, policy=policy)
 
 
 def write_moments(path: Path) -> None:
-    """Either scope, the moments in batches; two deltas in one record."""
+    """Either scope, the moments in batches."""
     following = enumerate(adam_states())
     save_all(path, following, 3, bits=2)
     save_all(path, following, bits=2, scope="tensor")
-    codec.merge(path, 4)
 
 
 def adam_states() -> list[dict[str, Any]]:

@@ -47,9 +47,9 @@ def encoded(n: int = 5) -> tuple[np.ndarray, Delta, Arrays]:
     return np.concatenate(parts), delta, zeros
 
 
-def read(data: np.ndarray, n: int = 5, family: str = "bits=3 m", columns: int = 0) -> list[Group]:
+def read(data: np.ndarray, n: int = 5, family: str = "bits=3 m") -> list[Group]:
     pieces = Pieces(data, "bytes")
-    heads = list(heads_of(pieces, CODING, layout(n, family), (), {}, columns))
+    heads = list(heads_of(pieces, CODING, layout(n, family), (), {}))
     got = list(groups_of(heads, pieces))
     pieces.finish()
     return got
@@ -147,7 +147,7 @@ def test_any_changed_bytes(data: st.DataObject) -> None:
         place = data.draw(st.integers(0, words.nbytes - 1))
         words = changed(words, place, data.draw(st.integers(0, 255)))
     try:
-        groups = read(words, columns=data.draw(st.sampled_from([0, 1, 2])))
+        groups = read(words)
         apply(Delta(tuple(groups), {}, (), CODING), copy_arrays(zeros))
     except PayloadError:
         pass

@@ -29,7 +29,6 @@ from codec import errors
 from codec.errors import CodeTableError
 from codec.record import alphabets as coded_of
 from codec.record import container as container_of
-from codec.record import merged
 from codec.record import record as records
 from codec.record.header import FORMAT, MAX_STEP, RUN
 from codec.record.record import Place
@@ -139,7 +138,7 @@ def said(line: str) -> dict[str, Any]:
         names = ["step", "parent", "track", "keep", *(["rest"] * (len(words) == 6)), "digest"]
         kind, scope, coder = letters
         assert coder in ("rha" if form == "1" else "rhac")
-        metadata = {"kind": {"d": "delta", "m": "merged"}[kind], "format": form}
+        metadata = {"kind": {"d": "delta"}[kind], "format": form}
         metadata["scope"] = {"m": "model", "t": "tensor"}[scope]
     metadata |= dict(zip(names, words, strict=True))
     assert str(int(metadata["step"])) == metadata["step"]
@@ -720,7 +719,7 @@ def identity(metadata: dict[str, Any]) -> str:
 
 
 def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """The code tables that a base or merged record tells of."""
+    """The code tables that a base tells of."""
     got, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
     for name, symbols, classes, nbytes in metadata.get("sent", []):
         assert 1 <= symbols <= 4095
@@ -751,8 +750,8 @@ class Head:
     nbytes: int
     words: dict[str, int] | None
     streams: list[int]
-    levels: list[list[float]]
-    rows: list[list[list[float]]] | None
+    levels: list[float]
+    rows: list[list[float]] | None
     by_steps: bool
 
 
@@ -774,44 +773,21 @@ class Reader:
         self.tables: dict[str, tuple[int, dict[str, int], int]] = sent_last(metadata, arrays)
         self.met: Counter[str] = Counter()
 
-    def advance(self, data: bytes, stop: int | None = None) -> None:
-        """One record, of a merged one no steps after ``stop``."""
+    def advance(self, data: bytes) -> None:
+        """One delta."""
         metadata, arrays = container(data)
         assert metadata["digest"] == file_digest(data)
         assert metadata["parent"] == self.parent
-        merged = metadata["kind"] == "merged"
-        layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
-        if merged:
-            layers, self.tables = metadata["layers"], {}
-            numbers = [step for layer in layers for step, _ in layer["steps"]]
-            assert numbers == sorted(set(numbers))
-            assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
         data_left = Words(arrays.get("c"))
-        if metadata["kind"] == "delta":
-            self.change_layout(arrays)
-        number = 0
-        heads = []
-        for layer in layers:
-            non_finite = layer.get("non_finite", [])
-            assert len(layer["steps"]) == 1 or not non_finite
-            groups = self.groups(metadata["scope"], non_finite)
-            heads.append([self.head(data_left, g, metadata, len(layer["steps"])) for g in groups])
-        for layer, of_layer in zip(layers, heads):
-            steps = layer["steps"]
-            alphabets = [its for head in of_layer for its in self.coded(data_left, head)]
-            self.met["columns"] += len(steps) - 1  # one would be a delta's
-            self.met["layers"] += 1
-            for column, (step, track) in enumerate(steps):
-                if stop is None or step <= stop:
-                    for group, levels, codes in alphabets:
-                        its = [row[column] for row in levels]
-                        self.apply(group, its, codes, zeros=not merged)
-                    self.replace(arrays, number if merged else None)
-                    self.check(track)
-                number += 1
+        self.change_layout(arrays)
+        groups = self.groups(metadata["scope"], metadata.get("non_finite", []))
+        heads = [self.head(data_left, group, metadata) for group in groups]
+        for head in heads:
+            for group, levels, codes in self.coded(data_left, head):
+                self.apply(group, levels, codes)
         data_left.finish()
-        if merged:
-            self.tables = sent_last(metadata, arrays)
+        self.replace(arrays)
+        self.check(metadata["track"])
         self.parent = identity(metadata)
 
     def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
@@ -825,14 +801,13 @@ class Reader:
             got.setdefault((alone, t[0] if alone else t[2]), []).append(t)
         return list(got.values())
 
-    def head(self, left: Words, group: list[Any], metadata: dict[str, Any], m: int) -> Head:
-        """The head of the next alphabet, m levels a code."""
+    def head(self, left: Words, group: list[Any], metadata: dict[str, Any]) -> Head:
+        """The head of the next alphabet."""
         k, classes, units, nbytes = left.row()
-        free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
+        free = len(metadata["keep"]) > 1 or group[0][2] != ""
         most = 511 if free else 2 ** int(metadata["keep"])
         by_steps = k >= 32768
         if by_steps:
-            assert m == 1
             k, most = k - 32768, 32767
             self.met["by steps"] += 1
         batch = 16384 <= k < 32768 and len(group) > 1 and re.match(BATCH, group[0][2])
@@ -848,7 +823,6 @@ class Reader:
         if classes == 254:
             assert metadata["format"] == "2"
             assert k >= 2
-            assert m == 1
             assert not batch
             assert units in (1, 8)
             listed, e = list(left.bytes(nbytes)), units
@@ -866,7 +840,7 @@ class Reader:
         elif classes == 252:
             assert metadata["format"] == "2"
             assert 2 <= k <= 64
-            assert (m, units) == (1, 1)
+            assert units == 1
             assert not batch
             b, e = (k - 1).bit_length(), 65536
             lengths = code_lengths(left.bytes(nbytes), 2 ** (b * (4 if b < 4 else 2)))
@@ -878,7 +852,6 @@ class Reader:
             self.met["groups of values"] += 1
         elif classes == 255:
             assert k >= 2
-            assert m == 1
             assert not batch
             nbytes, e = units + 256 * nbytes, 0
             self.met["arithmetic"] += 1
@@ -890,10 +863,10 @@ class Reader:
             )
             streams = left.take("I", math.ceil(n / e) if classes else 0)
             nbytes = sum(4 * math.ceil(bits / 32) for bits in streams)
-        rows: list[list[list[float]]] | None = None
+        rows: list[list[float]] | None = None
         if by_steps:
             size = left.take("f", 1)[0] if k > 1 else 1.0
-            levels = [[level] for level in multiples(size, k)]
+            levels = multiples(size, k)
         elif batch:
             width = 1 if k <= 256 else 2
             numbers = struct.unpack(
@@ -902,14 +875,11 @@ class Reader:
             assert max(numbers) == k - 1
             rows = []
             for number in numbers:
-                its = left.take("f", number * m)
-                rows.append([[0.0] * m, *(its[i : i + m] for i in range(0, len(its), m))])
-                rows[-1] += [[0.0] * m] * (k - 1 - number)
+                rows.append([0.0, *left.take("f", number), *[0.0] * (k - 1 - number)])
             levels = [level for of_tensor in rows for level in of_tensor]
         else:
-            its = left.take("f", (k - 1) * m)
-            levels = [[0.0] * m, *(its[i : i + m] for i in range(0, len(its), m))]
-        assert all(math.isfinite(level) for row in levels for level in row)
+            levels = [0.0, *left.take("f", k - 1)]
+        assert all(map(math.isfinite, levels))
         return Head(group, k, classes, e, nbytes, words, streams, levels, rows, by_steps)
 
     def words_of(
@@ -931,17 +901,15 @@ class Reader:
         self.met["cached for another k"] += k_then != k
         return words
 
-    def coded(
-        self, left: Words, head: Head
-    ) -> Iterator[tuple[list[Any], list[list[float]], list[int]]]:
-        """Tensors that share levels, rows of these and codes, by the next payload."""
+    def coded(self, left: Words, head: Head) -> Iterator[tuple[list[Any], list[float], list[int]]]:
+        """Tensors that share levels, these and codes, by the next payload."""
         group, k = head.group, head.k
         n = sum(math.prod(shape) for _, shape, _ in group)
         codes: list[int] = []
         matrices = [(shape[0] if shape else 1, math.prod(shape[1:])) for _, shape, _ in group]
         if head.classes == 254:
             code = list(left.bytes(head.nbytes))
-            code_of = fields_of([row[0] for row in head.levels]) if not head.by_steps else None
+            code_of = fields_of(head.levels) if not head.by_steps else None
             signs = None
             if code_of is not None:
                 signs = {abs(q): sign(q) for q in code_of if q and -q not in code_of}
@@ -956,7 +924,7 @@ class Reader:
             code = list(left.bytes(head.nbytes))
             assert code[-1:] != [0]
             steps = from_arithmetic(code, matrices)
-            codes = steps if head.by_steps else by_rank(steps, [row[0] for row in head.levels])
+            codes = steps if head.by_steps else by_rank(steps, head.levels)
             assert max(codes, default=0) < k
         elif head.words is None:
             self.met["one symbol"] += 1
@@ -977,8 +945,8 @@ class Reader:
             yield tensors, its, codes[begin:end]
 
     def shares(
-        self, group: list[Any], levels: list[list[float]], rows: list[list[list[float]]] | None
-    ) -> Iterator[tuple[list[Any], list[list[float]], int, int]]:
+        self, group: list[Any], levels: list[float], rows: list[list[float]] | None
+    ) -> Iterator[tuple[list[Any], list[float], int, int]]:
         """Tensors with common levels, these, and where their elements begin and end."""
         sizes = [math.prod(shape) for _, shape, _ in group]
         if rows is None:
@@ -987,17 +955,14 @@ class Reader:
         for i, tensor in enumerate(group):
             yield [tensor], rows[i], sum(sizes[:i]), sum(sizes[: i + 1])
 
-    def replace(self, arrays: dict[str, Any], number: int | None) -> None:
-        """What is stored whole in a delta, or in the step of this number."""
-        prefix = "t/" if number is None else f"t/{number}/"
-        values = "values" if number is None else f"values/{number}"
+    def replace(self, arrays: dict[str, Any]) -> None:
+        """What is stored exactly."""
         for name, array in arrays.items():
-            if name.startswith(prefix):
-                self.track[name.removeprefix(prefix)][:] = array[2]
+            if name.startswith("t/"):
+                self.track[name[2:]][:] = array[2]
                 self.met["exact"] += 1
-        small = "small" if number is None else f"small/{number}"
-        if small in arrays:
-            left = list(arrays[small][2])
+        if "small" in arrays:
+            left = list(arrays["small"][2])
             seen = set()
             while left:
                 at = -1
@@ -1013,21 +978,21 @@ class Reader:
                 for name, dtype, shape, lossy, *_ in (self.layout[i] for i in members):
                     assert (dtype, shape, lossy) == (*self.layout[members[0]][1:3], False)
                     assert name not in seen
-                    assert prefix + name not in arrays
+                    assert "t/" + name not in arrays
                     seen.add(name)
                     self.track[name][:] = content
                 self.met["equal"] += len(members) - 1
                 self.met["small"] += 1
         dtypes = {name: dtype for name, dtype, _, lossy, *_ in self.layout if not lossy}
         for name, array in arrays.items():
-            if name.startswith("d" + prefix[1:]):
-                its = name.removeprefix("d" + prefix[1:])
+            if name.startswith("d/"):
+                its = name[2:]
                 assert "t" + name[1:] not in arrays
                 old = self.track[its]
                 old[:] = after_residual(bytes(old), Words(array), dtypes[its], self.met)
                 self.met["residuals"] += 1
-        if values in arrays:
-            for i, text in lines(arrays[values]).items():
+        if "values" in arrays:
+            for i, text in lines(arrays["values"]).items():
                 is_edit = text.startswith("=")
                 self.values[i] = edited(self.values[i], text[1:]) if is_edit else text
                 self.met["edits"] += is_edit
@@ -1081,12 +1046,12 @@ class Reader:
     def check(self, track: str) -> None:
         assert track == track_digest(self.layout, self.track, self.structure, self.values)
 
-    def apply(self, group: list[Any], levels: list[float], codes: list[int], zeros: bool) -> None:
+    def apply(self, group: list[Any], levels: list[float], codes: list[int]) -> None:
         for name, shape, _ in group:
             size, track = math.prod(shape), self.track[name]
             for i, code in enumerate(codes[:size]):
                 # A double's 53 bits are enough to round once: 53 >= 2 * 24 + 2.
-                if code and (levels[code] or zeros):
+                if code:
                     (value,) = struct.unpack_from("<f", track, 4 * i)
                     struct.pack_into("<f", track, 4 * i, value + levels[code])
             codes = codes[size:]
@@ -1126,23 +1091,21 @@ class Words:
         assert not self.left
 
 
-def told_by(name: str) -> tuple[int, int, str]:
-    """First step, last step and kind of a record, by its file name."""
-    got = re.fullmatch(r"(?:(\d{8,})-)?(\d{8,})\.(base|delta|merged)\.safetensors", name)
+def told_by(name: str) -> tuple[int, str]:
+    """Step and kind of a record, by its file name."""
+    got = re.fullmatch(r"(\d{8,})\.(base|delta)\.safetensors", name)
     assert got
-    return int(got[1] or got[2]), int(got[2]), got[3]
+    return int(got[1]), got[2]
 
 
 def route(names: list[str], step: int) -> list[str]:
     """Which records lead to a step."""
-    names = [name for name in names if told_by(name)[0] <= step]
-    names.sort(key=lambda name: (told_by(name)[0], told_by(name)[2] == "base", -told_by(name)[1]))
-    bases = [i for i, name in enumerate(names) if told_by(name)[2] == "base"]
-    taken = [names[bases[-1]]]
-    for name in names[bases[-1] :]:
-        if told_by(name)[0] > told_by(taken[-1])[1]:
-            taken.append(name)
-    return taken
+    told = sorted(
+        ((*told_by(name), name) for name in names), key=lambda it: (it[0], it[1] == "base")
+    )
+    told = [it for it in told if it[0] <= step]
+    bases = [i for i, (_, kind, _) in enumerate(told) if kind == "base"]
+    return [name for *_, name in told[bases[-1] :]]
 
 
 def read(path: Path, step: int, readers: dict[tuple[str, ...], Reader] | None = None) -> Reader:
@@ -1155,9 +1118,7 @@ def read(path: Path, step: int, readers: dict[tuple[str, ...], Reader] | None = 
         data = (path / name).read_bytes()
         reader = Reader(data) if n == 1 else copy.deepcopy(readers[tuple(names[: n - 1])])
         if n > 1:
-            reader.advance(data, step)
-        if told_by(name)[1] > step:
-            return reader
+            reader.advance(data)
         readers[tuple(names[:n])] = reader
     return readers[tuple(names)]
 
@@ -1200,7 +1161,7 @@ def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
 
 @pytest.mark.parametrize(("scope", "bits"), [("model", "3"), ("tensor", "all")])
 def test_batches_and_small_tensors(tmp_path: Path, scope: str, bits: str) -> None:
-    """Moments of several parameters and their steps; deltas, then merged ones."""
+    """Moments of several parameters and their steps."""
     rng = np.random.default_rng(0)
     path = tmp_path / "run.lcc"
     spread = np.exp2(-rng.integers(0, 40, 50)) if bits == "all" else 1
@@ -1216,8 +1177,6 @@ def test_batches_and_small_tensors(tmp_path: Path, scope: str, bits: str) -> Non
                 moments[i] |= {"exp_avg": m, "exp_avg_sq": m * m}
             w = rng.standard_normal(40).astype(np.float32)
             checkpoints.save(step, {"model": {"w": w}, "optimizer": {"state": moments}})
-    met_all(agreement_on_disk(path), "batches, equal, small")
-    codec.merge(path)
     met_all(agreement_on_disk(path), "batches, equal, small")
 
 
@@ -1529,11 +1488,10 @@ GOLDEN = {
     "run": "plain",
     "tokens": "cached, one symbol, escape, open, plain",
     "edits": "edits, values",
-    "steps": "by steps, plain, exact, arithmetic, columns",
+    "steps": "by steps, plain, exact, arithmetic",
     "exact": "residuals, plain steps, tokens of steps, flips, large steps",
     "moments": "batches, small, equal, cached",
     "layouts": "whole, rows, gone, values",
-    "arithmetic": "arithmetic",
     "contexts": "contexts, octets, context streams",
     "groups": "groups of values, by steps",
 }
@@ -1559,16 +1517,16 @@ def test_examples_of_edits_and_numbers() -> None:
 
 def test_independent_decoder_on_a_kept_chain(whole_run: Path) -> None:
     names = sorted(p.name for p in whole_run.glob("*.safetensors"))
-    ways = {step: [told_by(n)[1:] for n in route(names, step)] for step in (50, 60, 120)}
-    assert ways[50] == [(0, "base"), (30, "merged"), (60, "merged")]
+    ways = {step: [told_by(n) for n in route(names, step)] for step in (20, 60, 80)}
+    assert ways[20] == [(0, "base"), (10, "delta"), (20, "delta")]
     assert ways[60] == [(60, "base")]
-    assert [last for last, _ in ways[120]] == [60, 100, 110, 120]
-    beside = ("00000060.base", "00000070-00000100.merged", "00000060.delta")
+    assert ways[80] == [(60, "base"), (70, "delta"), (80, "delta")]
+    beside = ("00000060.base", "00000070.delta", "00000060.delta")
     read_from = [container((whole_run / f"{n}.safetensors").read_bytes())[0] for n in beside]
     base, first, last = read_from
     assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
     assert first["parent"] == last["digest"] != base["digest"]
-    met_all(agreement_on_disk(whole_run), "columns, cached, escape, values, exact")
+    met_all(agreement_on_disk(whole_run), "cached, escape, values, exact")
 
 
 TARGETS = [{"bits": b} for b in (None, 1, 2, 3, 8)]
@@ -1597,57 +1555,6 @@ def test_independent_decoder_agrees(
     else:
         states = sparse_states(3, seed, 1500, jumps)
     agreement(states, **kinds)
-
-
-@settings(max_examples=6)
-@given(SETTINGS, SEEDS, st.data())
-def test_independent_decoder_agrees_on_merged_chains(
-    tmp_path_factory: pytest.TempPathFactory,
-    jumping_states: States,
-    random_states: States,
-    kinds: dict[str, Any],
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    """Merged and compacted at any time. A record's header counts in a budget: half of these
-    tensors' bytes always hold it."""
-    path = tmp_path_factory.mktemp("merged") / "run.lcc"
-    jumping = data.draw(st.booleans())
-    states = jumping_states(4, seed, 400) if jumping else random_states(4, seed, rows=60)
-    kinds |= {"budget": 0.5} if "budget" in kinds else {}
-    if data.draw(st.booleans()):
-        states[2]["w"] = np.full_like(states[2]["w"], np.nan)
-    whens = data.draw(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=3))
-    for step, state in enumerate(states):
-        with codec.Checkpointer(path, **kinds, resume=True) as one:
-            one.save(step, state)
-        for when, steps in whens:
-            if when == step:
-                codec.compact(path, base=True) if steps == 1 else codec.merge(path, steps)
-    codec.merge(path, 2)
-    agreement_on_disk(path)
-
-
-def test_independent_decoder_agrees_on_several_columns(
-    tmp_path: Path, jumping_states: Callable[..., list[Arrays]]
-) -> None:
-    """Layers of all steps, several streams; alphabets without words, and ones without changes;
-    elements that are still -0.0 after a step in which others of their kind have changed."""
-    path = tmp_path / "run.lcc"
-    states = jumping_states(4, 0, 70_000, 0.01)
-    for step, state in enumerate(states):
-        state |= {"all": np.full(70, step / 4, np.float32), "none": np.full(70, -0.0, np.float32)}
-        state["late"] = np.full(4000, -0.0, np.float32)
-        state["late"][::20] = step / 2
-        if step > 2:
-            state["late"][7::40] = step
-    with codec.Checkpointer(path, bits=1, scope="tensor", coder="huffman") as checkpoints:
-        for step, state in enumerate(states):
-            checkpoints.save(step, state)
-    codec.merge(path, 3)
-    met = agreement_on_disk(path)
-    layers = met["layers"]  # one, once for each step
-    assert [met[x] / layers for x in ("columns", "streams", "one symbol")] == [2, 4, 3]
 
 
 def state_of(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
@@ -1743,7 +1650,6 @@ def test_residuals(tmp_path: Path) -> None:
             moves = rng.random(w.size) < 0.05
             w = w + moves * rng.standard_normal(w.size) / 1000
             mask = mask & (rng.random(mask.size) < 0.5)
-    codec.merge(path, 2)
     met_all(agreement_on_disk(path), "residuals, contexts, flips, tokens of steps")
 
 
@@ -1804,8 +1710,6 @@ def test_families_with_targets(tmp_path: Path, scope: str) -> None:
     met = agreement_on_disk(path)
     assert met["by steps"] == {"model": 1, "tensor": 2}[scope] * (1 + 2)
     assert met["groups"] == {"model": 3, "tensor": 4}[scope] * (1 + 2)
-    codec.merge(path, 2)
-    assert agreement_on_disk(path)["by steps"] > 0
 
 
 @pytest.mark.parametrize(("coder", "jumps"), [("runlength", 0.003), ("huffman", 1)])
@@ -1828,9 +1732,8 @@ def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
 def whole_run(
     tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]]
 ) -> Path:
-    """A chain of every kind of record, in which several tell of some steps: two bases one of which
-    replaces a merged record, merged records of several layers with deltas beside one of them, a
-    delta after each; values, tensors that are not finite, -0.0."""
+    """A chain with two bases, one of which replaces a delta; values, tensors that are not finite,
+    -0.0."""
     path = tmp_path_factory.mktemp("kept") / "run.lcc"
     states = [
         {"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15, size=1500))
@@ -1845,15 +1748,8 @@ def whole_run(
                 checkpoints.save(10 * step, states[step])
 
     save(0, 6, scope="tensor")
-    deltas = {p.name: p.read_bytes() for p in sorted(path.glob("*.delta.*"))}
-    codec.merge(path, 3)
-    for name in list(deltas)[1:]:
-        (path / name).write_bytes(deltas[name])
     codec.compact(path, base=True)
     save(7, 11, coder="huffman")
-    codec.merge(path, 4)
-    for name in list(deltas)[1:]:
-        (path / name).write_bytes(deltas[name])
     save(12, 14)
     return path
 
@@ -1877,21 +1773,14 @@ def test_every_field_is_described(golden: Path, whole_run: Path) -> None:
             seen[field, kind] += 1
             where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
             assert re.search(rf"^\| `{field}` \| {where} \|", TEXT, re.MULTILINE), field
-        assert all(set(layer) <= {"steps", "non_finite"} for layer in fields.get("layers", []))
-        title = {"base": "A base", "delta": "A delta", "merged": "Merged records"}[kind]
+        title = {"base": "A base", "delta": "A delta"}[kind]
         (section,) = re.findall(rf"(## {title}.*?)\n## ", TEXT, re.DOTALL)
         for name in arrays:
             seen[name.partition("/")[0], kind] += 1
-            general = re.sub(r"^(t|d|values|small)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
-            general += "/NAME" if general in ("t/I", "d/I") else ""
-            if kind != "merged" and name.startswith(("t/", "d/", "n/")):
-                general = f"{name[0]}/NAME"
+            general = f"{name[0]}/NAME" if name.startswith(("t/", "d/", "n/")) else name
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
-    has = {"base": "replaces sent layout", "delta": "non_finite layout structure n"}
-    has["merged"] = "replaces sent layers t values c"
+    has = {"base": "replaces sent layout", "delta": "non_finite layout structure n t values c"}
     assert all(seen[name, kind] for kind, names in has.items() for name in names.split())
-    for field in ("steps", "non_finite"):
-        assert re.search(rf"^\| `{field}` \| (list|strings) ", TEXT, re.MULTILINE)
     assert all(re.search(rf"\b{dtype}\b", TEXT) for dtype in CARRIER)
     assert set(DTYPES.split()) == set(CARRIER)
 
@@ -1924,7 +1813,6 @@ def test_errors_and_caps_are_described() -> None:
         f"class in {runlength.CLASS_BITS} bits",
         *(f"`{coder.letter}` {name}" for name, coder in CODERS.items()),
         f"texts {MAX_TEXT // 2**20} MiB",
-        f"{merged.MAX_STEPS:,} steps a merged record",
         f"{records.MAX_LENGTHS:,} code lengths in `sent`",
         f"`RUN` | {RUN} hex digits",
     ]

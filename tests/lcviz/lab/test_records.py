@@ -143,18 +143,15 @@ def test_a_layout_that_changes(tmp_path: Path) -> None:
             state = {"w": w, "window": np.arange(10 + i // 3), "rows": w[: 3 + i // 4].copy()}
             state |= {"new": w[:3] * 2} if 5 < i < 9 else {}
             sizes.append(chain.save(3 * i, state).full_nbytes)
-    for merged in (False, True):
-        if merged:
-            assert codec.merge(path, 2).records[1] < 12
-        found = contents(path).records
-        for facts in found:
-            nbytes = sizes[facts.entry.step // 3]
-            assert (facts.problem, facts.full_nbytes, facts.reached) == ("", nbytes, True)
-            assert facts.levels is None or facts.levels > 0
-        summary = summarize(found)
-        assert (summary.full_nbytes, summary.state_nbytes) == (sum(sizes), sizes[-1])
-        assert summarize(heads(path)).full_nbytes == 12 * sizes[0]
-        assert summary.problems == ()
+    found = contents(path).records
+    for facts in found:
+        nbytes = sizes[facts.entry.step // 3]
+        assert (facts.problem, facts.full_nbytes, facts.reached) == ("", nbytes, True)
+        assert facts.levels is None or facts.levels > 0
+    summary = summarize(found)
+    assert (summary.full_nbytes, summary.state_nbytes) == (sum(sizes), sizes[-1])
+    assert summarize(heads(path)).full_nbytes == 12 * sizes[0]
+    assert summary.problems == ()
 
 
 def test_only_new_records_are_read(tmp_path: Path, reads: list[int]) -> None:
@@ -231,21 +228,9 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
     assert problem.startswith("00000030.delta.safetensors: the record before it, digest ")
 
 
-def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
+def test_a_compacted_chain(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 14)
     before = contents(path)
-    shutil.copytree(path, kept := tmp_path / "kept")
-    codec.merge(path, 6)
-    merged = summary_of(path)
-    assert summarize(contents(path, before).records) == merged
-    assert merged.kinds["merged"] == 2
-    codec.merge(overlap := shutil.copytree(kept, tmp_path / "overlap.lcc"), 6)
-    for delta in kept.glob("*.delta.*"):
-        shutil.copy(delta, overlap)
-    whole = summary_of(overlap)
-    assert whole.steps == tuple(range(0, 42, 3))
-    assert whole.full_nbytes == 14 * FULL  # no step twice
-    assert sum(f.aside for f in contents(overlap).records) == 12
     codec.compact(path, base=True)
     write(path, 18, 14)
     for file in path.glob("*.safetensors"):
