@@ -45,7 +45,7 @@ from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
 from codec.storage.source import RETRIES, Entry, Source, without_records
 
-from .replay import Position, Replay
+from .replay import Position, Replay, following
 from .verify import Report, verify_chain
 
 UNIX = 3  # the system that an archive names as its origin
@@ -310,10 +310,7 @@ class Chain:
         layout = identity = None
         for entry in (base, *deltas_between(self.entries, base.step, step)):
             record = _checked(entry, self._begun(entry.name))
-            if layout is not None and record.parent != identity:
-                raise ParentError(
-                    f"{entry.name}: its parent, digest {record.parent}, is missing or damaged"
-                )
+            following(record, entry.name, None, identity)
             layout, identity = records.layout_after(record, layout), record.identity
         assert layout is not None, "there was a base"
         return layout
