@@ -17,7 +17,8 @@ import json
 import logging
 from collections.abc import Iterable
 
-from codec.errors import ChainError, SettingsError, SourceError
+from codec.chain.upkeep import before_newest, check_keep
+from codec.errors import ChainError, SourceError
 from codec.storage.directory import write_errors
 from codec.storage.folder import Folder
 
@@ -34,8 +35,7 @@ class Retention:
     """Removes old steps of one training. keep: how many whole steps stay. Raises SettingsError."""
 
     def __init__(self, keep: int) -> None:
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise SettingsError(f"keep is a number of steps from 1 on, or None; got {keep!r}")
+        check_keep("keep", keep, 1)
         self._keep = keep
         self._steps: list[Step] = []  # of this training, oldest first
         self._needs: dict[Step, tuple[object, frozenset[Step]]] = {}  # by their metadata's files
@@ -123,12 +123,8 @@ class Retention:
         """
         run = self._steps[-1].run
         steps = [step for step in self._steps if step.run == run]
-        whole = [step for step in steps if _is_whole(step, ranks)]
-        if len(whole) < self._keep:
-            return [], []
-        oldest = steps.index(whole[-self._keep])
-        old, newest = steps[:oldest], steps[oldest:]
-        needed_steps = self._needs_of(newest)
+        old = before_newest(steps, [_is_whole(step, ranks) for step in steps], self._keep)
+        needed_steps = self._needs_of(steps[len(old) :]) if old else set()
         if needed_steps.issuperset(old):
             return [], []
         needed_steps |= self._needs_of(set(steps_in(run)) - set(steps))

@@ -197,14 +197,6 @@ def test_without_collectives_on_the_command_line(
     assert f"{RUN}/step-1: records: " in capsys.readouterr().out
 
 
-def test_a_file_that_is_gone_already(store: dict[str, Any]) -> None:
-    save(ChainWriter(bits=2), RUN, 0)
-    run = step_at(f"{RUN}/step-0").run
-    for _ in range(2):
-        run.remove_all("step-0", [".metadata"])
-    assert newest_step(RUN) is None
-
-
 def test_goes_on_in_a_new_process(store: dict[str, Any]) -> None:
     save(ChainWriter(bits=2), RUN, 0, 1)
     newest = newest_step(RUN)
