@@ -21,6 +21,8 @@ States and their tensors
     check_array        raises an error unless a track has an array
     check_same_layout  raises an error that names the first difference of two layouts
     state_nbytes       bytes of a saved state, float32 where it is lossy
+    following          a record, and an error unless it follows the one before
+    lost_before        a sentence if records are missing before the newest base
     CARRIER            dtype -> the numpy dtype that carries its bits
     LOSSY_DTYPES       the dtypes that can be lossy
     TINY_ELEMENTS      tensors with fewer elements are exact unless a policy says otherwise
@@ -97,7 +99,13 @@ Files of others
 """
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.chain.replay import GRADIENTS, Position, state_nbytes
+from codec.chain.replay import (
+    GRADIENTS,
+    Position,
+    following,
+    lost_before,
+    state_nbytes,
+)
 from codec.record.container import peek
 from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
@@ -147,8 +155,9 @@ from codec.state.tensors import (
     to_arrays,
 )
 from codec.state.tree import Parts, flatten, leaves, unflatten
+from codec.storage.folder import check_regular
 from codec.storage.location import Location, fit_to_show
-from codec.storage.source import Entry, Source, check_regular, entry_of
+from codec.storage.source import Entry, Source, entry_of
 
 __all__ = [
     "CARRIER",
@@ -209,6 +218,7 @@ __all__ = [
     "file_steps",
     "fit_to_show",
     "flatten",
+    "following",
     "from_arrays",
     "huffman",
     "is_tensor",
@@ -216,6 +226,7 @@ __all__ = [
     "layout_of",
     "leaves",
     "load_beside",
+    "lost_before",
     "n_promoted",
     "parsed",
     "peek",

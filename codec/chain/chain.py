@@ -40,11 +40,12 @@ from codec.record.record import Record
 from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout
 from codec.storage.directory import publish
+from codec.storage.folder import Span
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import RETRIES, Entry, Source, Span, entry_of, without_records
+from codec.storage.source import RETRIES, Entry, Source, without_records
 
-from .replay import Position, Replay
+from .replay import Position, Replay, following
 from .verify import Report, verify_chain
 
 UNIX = 3  # the system that an archive names as its origin
@@ -131,7 +132,7 @@ class Chain:
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""
         self.failure = None
-        entries = (entry_of(name, nbytes) for name, nbytes in self._source.sizes().items())
+        entries = (self._source.entry(*file) for file in self._source.sizes().items())
         order = sorted((e for e in entries if e), key=lambda e: (e.step, e.kind == "base"))
         self.entries = tuple(order)
         self.steps = tuple(dict.fromkeys(e.step for e in order))
@@ -309,10 +310,7 @@ class Chain:
         layout = identity = None
         for entry in (base, *deltas_between(self.entries, base.step, step)):
             record = _checked(entry, self._begun(entry.name))
-            if layout is not None and record.parent != identity:
-                raise ParentError(
-                    f"{entry.name}: its parent, digest {record.parent}, is missing or damaged"
-                )
+            following(record, entry.name, None, identity)
             layout, identity = records.layout_after(record, layout), record.identity
         assert layout is not None, "there was a base"
         return layout

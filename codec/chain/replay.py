@@ -6,7 +6,7 @@ Not done here: choosing the records and their order (chain).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -96,6 +96,43 @@ def state_nbytes(layout: Layout) -> int:
     return sum(t.track_nbytes for t in layout.tensors if not t.name.startswith(f"{GRADIENTS}/"))
 
 
+def following(record: Record, where: str, run: str | None, identity: str | None) -> Record:
+    """The record, with its run. Raises ParentError unless it follows a record.
+
+    Args:
+        record: A base follows any of its run, a delta its parent.
+        where: Its name.
+        run: Of the records before it; None if there are none.
+        identity: Of the usable record before it; None if there is none.
+    """
+    record = record.in_run(run)
+    if record.run != (run or record.run):
+        raise ParentError(
+            f"{where}: is of the run {record.run}, the records before it are of {run}"
+        )
+    if record.kind != "base" and (identity is None or record.parent != identity):
+        last = "does not exist" if identity is None else f"has digest {identity}"
+        raise ParentError(f"{_lost(where, record.parent)}; the usable record before it {last}")
+    return record
+
+
+def lost_before(
+    where: str, parent: str | None, replaces: str | None, identities: Set[str | None]
+) -> str:
+    """A sentence if records are missing before a chain's newest base; else "".
+
+    Before older bases an interrupted compaction may have removed some. where,
+    parent, replaces: of the base. identities: of the records before it.
+    """
+    if parent is None or not identities or identities & {parent, replaces}:
+        return ""
+    return _lost(where, parent)
+
+
+def _lost(where: str, parent: str | None) -> str:
+    return f"{where}: its parent, digest {parent}, is missing or damaged"
+
+
 class Replay:
     """A track to which records are applied one after another.
 
@@ -139,11 +176,8 @@ class Replay:
             ParentError: The record does not follow the record before it.
             RecordError: The record cannot be applied; the track may then be None.
         """
-        record = record.in_run(self.run)
-        if record.run != (self.run or record.run):
-            raise ParentError(
-                f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
-            )
+        last = self.identity if self.track else None
+        record = following(record, entry.name, self.run, last)
         delta, track = None, self.track
         origin = record if record.kind == "base" else self
         writer, settings = origin.writer, record.settings or origin.settings
@@ -152,13 +186,8 @@ class Replay:
             if track is not None and self.step == record.step and record.replaces == self.identity:
                 records.check_track(record.where, record.track, track)
             track = base
-        elif track is None or record.parent != self.identity:
-            last = f"has digest {self.identity}" if track else "does not exist"
-            raise ParentError(
-                f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
-                f"the usable record before it {last}"
-            )
         else:
+            assert track is not None, "or it would have no parent"
             delta = records.delta_of(record, track)
             self.track = None  # if the delta fails, the track is in between
             records.apply_checked(record, delta, track)

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from codec.errors import (
     ChainNotFoundError,
@@ -46,6 +46,7 @@ IF_OTHERS_FAIL = (
 )
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,23 @@ def superseded(entries: Sequence[Entry], keep: int) -> list[Entry]:
 
     In this order, the remaining records restore at any time. entries: in the order of a chain.
     """
-    bases = [i for i, e in enumerate(entries) if e.kind == "base"]
-    return list(entries[: bases[-keep]])[::-1] if len(bases) >= keep else []
+    return before_newest(entries, [e.kind == "base" for e in entries], keep)[::-1]
+
+
+def before_newest(items: Sequence[T], counts: Sequence[bool], keep: int) -> list[T]:
+    """The items before the ``keep`` newest that count; none if fewer count.
+
+    items: records of a chain, or steps of several ranks; oldest first.
+    """
+    counted = [i for i, item_counts in enumerate(counts) if item_counts]
+    return list(items[: counted[-keep]]) if len(counted) >= keep else []
+
+
+def check_keep(name: str, value: Any, least: int) -> None:
+    """Raise SettingsError unless a setting of what is kept is None or an integer in its range."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (is_integer and value >= least):
+        raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
 
 
 def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:

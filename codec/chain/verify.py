@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 from codec.errors import ChainError, RecordError, VanishedError
 from codec.record import record as records
-from codec.record.record import Record
-from codec.storage.source import Entry
 
-from .replay import Replay
+from .replay import Replay, lost_before
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -50,6 +48,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     identities: set[str | None] = set()
     problems = []
     replay, failed = Replay(), False
+    newest = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
     chain.expect(chain.entries)
     for done, entry in enumerate(chain.entries, 1):
         try:
@@ -58,11 +57,10 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
             replay.advance(entry, record)
             replay.check_values(entry.name)
             steps.add(entry.step)
-            if not failed and _lacks_steps(chain, entry, record, identities):
-                problems.append(
-                    f"{entry.name}: the record before it, digest {record.parent}, is missing; "
-                    f"steps between {before} and {entry.step} may be lost"
-                )
+            if entry == newest and not failed:
+                lost = lost_before(entry.name, record.parent, record.replaces, identities)
+                if lost:
+                    problems.append(f"{lost}; steps between {before} and {entry.step} may be lost")
             failed = False
             identities.add(record.identity)
         except VanishedError:
@@ -78,16 +76,3 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
         except RecordError as exc:
             problems.append(str(exc))
     return Report(tuple(sorted(steps)), tuple(problems), chain.nbytes)
-
-
-def _lacks_steps(chain: Chain, entry: Entry, record: Record, identities: set[str | None]) -> bool:
-    """Whether this record is the newest base and records are missing before it.
-
-    Before older bases an interrupted compaction may have removed some. identities: those of the
-    records before this one.
-    """
-    if not identities or entry.kind != "base" or record.parent is None:
-        return False
-    if identities & {record.parent, record.replaces}:
-        return False
-    return all(e.kind != "base" or e.step <= entry.step for e in chain.entries)

@@ -139,7 +139,7 @@ def check_exact(
     lossy = {}
     for t, ties in zip(layout.tensors, names, strict=True):
         if not t.lossy and t.may_be_lossy and not policy.says(t.name):
-            lossy[t.name] = policy.kind(t.name, ties, is_moment=t.name in moments)
+            lossy[t.name] = policy.kind(t.name, ties, moments)
     refuse_lossy(lossy, settings, chain, where)
 
 

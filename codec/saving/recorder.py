@@ -26,7 +26,7 @@ import numpy as np
 from codec import version
 from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.upkeep import KEEP, superseded, with_advice, without_damaged_bases
+from codec.chain.upkeep import KEEP, check_keep, superseded, with_advice, without_damaged_bases
 from codec.errors import (
     BudgetError,
     ChainError,
@@ -458,10 +458,8 @@ def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
 
 def check_history(base_every: Any, keep_bases: Any) -> None:
     """Raise SettingsError unless both are None or integers in their range."""
-    for name, value, least in (("base_every", base_every, 1), ("keep_bases", keep_bases, KEEP)):
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (is_integer and value >= least):
-            raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
+    check_keep("base_every", base_every, 1)
+    check_keep("keep_bases", keep_bases, KEEP)
 
 
 def check_step(step: Any, newest: int | None) -> int:

@@ -17,9 +17,10 @@ from typing import IO
 
 from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
+from .folder import Disk, Span, spanned
+
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
-Span = tuple[int, int]  # of bytes: the first one, and the one after the last
 RETRIES = 100  # of a reader, while another process compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
@@ -40,6 +41,17 @@ class Entry:
     nbytes: int
 
 
+def record_name(step: int, kind: str) -> str:
+    """File name of a record."""
+    return f"{step:08d}.{kind}.safetensors"
+
+
+def entry_of(name: str, nbytes: int) -> Entry | None:
+    """The record that a file name stands for; None for other names."""
+    match = _NAME.fullmatch(name)
+    return Entry(int(match[1]), match[2], name, nbytes) if match else None
+
+
 def _nothing_ahead(_names: Iterable[str]) -> None:
     """Read nothing ahead."""
 
@@ -52,7 +64,8 @@ class Source:
     record by name; raises OSError, or ArchiveError for a damaged member. read_spans: reads parts
     of one, each from its first byte to its end; raises the same. expect: announces the names that
     `read` will get next, in this order, so that a remote source can read ahead. is_remote: whether
-    reading waits for a network, and may be done in several threads.
+    reading waits for a network, and may be done in several threads. entry: the record that a name
+    and its bytes stand for.
     """
 
     where: str
@@ -61,6 +74,7 @@ class Source:
     read_spans: Callable[[str, Sequence[Span]], list[bytes]]
     expect: Callable[[Iterable[str]], None] = _nothing_ahead
     is_remote: bool = False
+    entry: Callable[[str, int], Entry | None] = entry_of
 
 
 def open_source(source: str | Path | IO[bytes]) -> Source:
@@ -74,13 +88,9 @@ def open_source(source: str | Path | IO[bytes]) -> Source:
     if stat.S_ISREG(mode):
         return open_archive(source, where)
     if stat.S_ISDIR(mode):
-        path = Path(where)
-        return Source(
-            where,
-            lambda: _list_directory(path),
-            lambda name: _read_file(path / name),
-            lambda name, spans: _read_spans(path / name, spans),
-        )
+        disk = Disk(Path(where))
+        reading = disk.read_whole, disk.read_spans
+        return Source(where, lambda: _list_directory(disk.path), *reading)
     raise ChainNotFoundError(f"{where}: there is no chain directory or .lcc.zip there")
 
 
@@ -142,17 +152,6 @@ def _opened(source: str | Path | IO[bytes]) -> AbstractContextManager[IO[bytes]]
     return open(source, "rb") if isinstance(source, str | Path) else nullcontext(source)
 
 
-def record_name(step: int, kind: str) -> str:
-    """File name of a record."""
-    return f"{step:08d}.{kind}.safetensors"
-
-
-def entry_of(name: str, nbytes: int) -> Entry | None:
-    """The record that a file name stands for; None for other names."""
-    match = _NAME.fullmatch(name)
-    return Entry(int(match[1]), match[2], name, nbytes) if match else None
-
-
 def without_records(where: str) -> str:
     """The message about a place that holds no records."""
     with suppress(OSError):  # after it, the message is the general one
@@ -205,27 +204,3 @@ def _list_directory(path: Path) -> dict[str, int]:
 def _record_files(path: Path) -> list[os.DirEntry[str]]:
     with os.scandir(path) as files:
         return [file for file in files if entry_of(file.name, 0)]
-
-
-def check_regular(path: Path) -> None:
-    """Raise OSError unless it is a regular file: reading a pipe would block."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "is not a regular file")
-
-
-def spanned(file: IO[bytes], span: Span) -> bytes:
-    """Bytes of a file, fewer if it ends before."""
-    begin, end = span
-    file.seek(begin)
-    return file.read(end - begin)
-
-
-def _read_spans(path: Path, spans: Sequence[Span]) -> list[bytes]:
-    check_regular(path)
-    with open(path, "rb") as file:
-        return [spanned(file, span) for span in spans]
-
-
-def _read_file(path: Path) -> bytes:
-    check_regular(path)
-    return path.read_bytes()

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from codec import Coding
+from codec.inspect import lost_before
 
 from .records import RecordFacts
 
@@ -123,14 +124,10 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
 
 
 def _lost_before_base(facts: Sequence[RecordFacts]) -> list[str]:
-    """A sentence if the record before the newest base is missing.
-
-    Before older bases, an interrupted compaction may have removed records.
-    """
+    """A sentence if the record before the newest base is missing, see `lost_before`."""
     bases = [i for i, f in enumerate(facts) if f.entry.kind == "base" and not f.problem]
     if not bases or not bases[-1] or facts[bases[-1] - 1].problem:
         return []
     base, identities = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
-    if base.parent is None or identities & {base.parent, base.replaces} - {None}:
-        return []
-    return [f"{base.entry.name}: the record before it, digest {base.parent}, is missing"]
+    lost = lost_before(base.entry.name, base.parent, base.replaces, identities - {None})
+    return [lost] if lost else []

@@ -39,6 +39,7 @@ from codec.inspect import (
     check_regular,
     delta_of,
     describe_moments,
+    following,
     peek,
     short,
     state_nbytes,
@@ -293,12 +294,15 @@ def _content(
 
 def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[RecordFacts, Context]:
     """`_content` of a record whose bytes are intact. Raises RecordError, ParentError."""
-    name, record = facts.entry.name, record.in_run(before.run)
-    if record.run != (before.run or record.run):
-        raise ParentError(
-            f"{name}: is of the run {record.run}, the records before it are of {before.run}"
+    identity, told = record.identity, before.failed or record.parent == before.identity
+    try:
+        record = following(
+            record, facts.entry.name, before.run, record.parent if told else before.last
         )
-    identity = record.identity
+    except ParentError as exc:
+        if record.kind == "base":
+            raise
+        facts = replace(facts, problem=str(exc))
     after = Context(before.layout, before.tables, record.step, record.run, identity, identity)
     if record.kind == "base":
         track = base_of(record)
@@ -311,9 +315,6 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
         encoded, tables, layout = _alphabets(record, before.layout, before.tables)
         facts = replace(_counted(facts, encoded), reached=True, full_nbytes=state_nbytes(layout))
         return facts, replace(after, tables=tables, layout=layout)
-    if not before.failed and record.parent != before.last:
-        missing = f"{name}: the record before it, digest {record.parent}, is missing"
-        facts = replace(facts, problem=missing)
     if before.layout is not None:  # after a gap a record still shows what it holds
         with suppress(RecordError):  # its table may have been lost with the gap
             facts = _counted(facts, _alphabets(record, before.layout, before.tables)[0])

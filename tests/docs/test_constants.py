@@ -108,7 +108,7 @@ SENTENCES = {
     ],
     "explanation/distributed.md": [
         "up to {codec.dcp.chunks:MAX_TRACK_NBYTES >> 20} MiB: one track",
-        "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
+        "up to {codec.storage.read_ahead:THREADS} records ahead",
     ],
     "explanation/scheme.md": [
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",

@@ -175,8 +175,8 @@ def test_records_missing_before_the_newest_base(run: Path) -> None:
     parent = records.load(old["00000030.delta.safetensors"], "r").identity
     assert report.steps == (0, 10, 20, 40)
     assert report.problems == (
-        f"00000040.base.safetensors: the record before it, digest {parent}, is missing; steps "
-        "between 20 and 40 may be lost",
+        f"00000040.base.safetensors: its parent, digest {parent}, is missing or damaged; "
+        "steps between 20 and 40 may be lost",
     )
     (run / "00000020.delta.safetensors").unlink()
     assert "between 10 and 40" in codec.verify(run).problems[0]

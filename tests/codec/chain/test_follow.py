@@ -25,7 +25,6 @@ from codec.errors import (
     TrackDigestError,
 )
 from codec.rerun import GradientCheckpointer
-from codec.storage import source
 
 pytestmark = pytest.mark.quick
 
@@ -630,14 +629,14 @@ def test_a_damaged_record_that_vanishes_while_it_is_read(
     trainer.save(path, 2, resume=True)
     file = path / "00000002.delta.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
-    read = source._read_file
+    read = Path.read_bytes
 
     def vanishes(at: Path) -> bytes:
         if at.name == file.name:
             at.unlink(missing_ok=True)
         return read(at)
 
-    monkeypatch.setattr(source, "_read_file", vanishes)
+    monkeypatch.setattr(Path, "read_bytes", vanishes)
     assert follower.update() is None
     assert follower.step == 1
     assert not file.exists()

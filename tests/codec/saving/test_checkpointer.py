@@ -125,7 +125,7 @@ def test_kernels_are_compiled_beside_the_training(
 ) -> None:
     """A saving process compiles them itself."""
     calls: list[bool] = []
-    monkeypatch.setattr(checkpointer, "warm_up_beside", lambda: calls.append(True))
+    monkeypatch.setattr(checkpointer, "load_beside", lambda: calls.append(True))
     codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous).close()
     assert calls == ([] if asynchronous else [True])
 

@@ -704,7 +704,7 @@ def test_a_short_read_of_anothers_record(monkeypatch: Patch, store: dict[str, An
 def test_an_interrupted_opening_holds_no_token(store: dict[str, Any], monkeypatch: Patch) -> None:
     for place in (
         "storage.lease.LeasedStore._is_conditional",
-        "saving.checkpointer.warm_up_beside",
+        "saving.checkpointer.load_beside",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"codec.{place}", interrupt)

@@ -213,14 +213,14 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
     next(path.glob("00000012.*")).unlink()
     found = summarize(contents(path, whole).records)
     (problem,) = found.problems
-    assert problem.startswith("00000015.delta.safetensors: the record before it")
+    assert problem.startswith("00000015.delta.safetensors: its parent")
     assert str(whole.records[4].digest) in problem
     assert found.reached == (0, 3, 6, 9)
 
     other = write(tmp_path / "other.lcc", 11, seed=9)
     shutil.copy(next(other.glob("00000030.*")), tmp_path / "foreign.lcc")
     (problem,) = summarize(contents(tmp_path / "foreign.lcc").records).problems
-    assert problem.startswith("00000030.delta.safetensors: the record before it, digest ")
+    assert problem.startswith("00000030.delta.safetensors: its parent, digest ")
 
 
 def test_a_compacted_chain(tmp_path: Path) -> None:
