@@ -25,6 +25,7 @@ from .limits import MAX_LENGTH
 from .twins import twin_of
 
 MAX_SYMBOLS = 2**16  # codes are uint16 at most
+_SHARES = np.array([0, *(2.0**-n for n in range(1, 256))])  # of all words, of one of each length
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
             raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
         return lengths
     _check_limit(lengths)
-    if np.ldexp(1.0, -lengths[lengths > 0].astype(np.intc)).sum() != 1:
+    if _SHARES[lengths].sum() != 1:
         raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
     return lengths
 

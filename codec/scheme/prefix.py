@@ -384,13 +384,14 @@ def _written(
 
 def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
     """Raise StreamError unless these streams fill the words, with zeros after their last bits."""
-    sizes = streams.astype(np.int64)
-    ends = np.cumsum((sizes + 31) >> 5)
-    n_words = int(ends[-1]) if ends.size else 0
-    if n_words != words.size:
-        raise StreamError(f"streams of {n_words} words, found {words.size}")
-    used = (sizes & 31)[(sizes & 31) > 0]
-    if (words[ends[(sizes & 31) > 0] - 1] >> used.astype(np.uint32)).any():
+    end, are_clean = 0, True
+    for bits in streams.tolist():
+        end += (bits + 31) >> 5
+        if bits & 31 and end <= words.size:
+            are_clean &= int(words[end - 1]) >> (bits & 31) == 0
+    if end != words.size:
+        raise StreamError(f"streams of {end} words, found {words.size}")
+    if not are_clean:
         raise StreamError("the unused bits after a stream are not zero")
 
 
@@ -412,10 +413,14 @@ def begins_of(
 
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
-    ends = np.cumsum((sizes + 31) >> 5)
-    begins = 32 * (ends - ((sizes + 31) >> 5))
-    n_before = int(np.searchsorted(ends, words.size - SPARE, side="right"))
-    tail_begin = int(ends[n_before - 1]) if n_before else 0
+    n_before = tail_begin = at = 0
+    bits_before = []
+    for i, bits in enumerate(sizes.tolist(), 1):
+        bits_before.append(32 * at)
+        at += (bits + 31) >> 5
+        if at <= words.size - SPARE:
+            n_before, tail_begin = i, at
+    begins = np.array(bits_before, np.int64)
     if not (words.flags.c_contiguous and words.flags.aligned):
         words = words.copy()
     tail = np.concatenate((words[tail_begin:], np.zeros(SPARE, np.uint32)))

@@ -24,7 +24,7 @@ from .memory import Pages
 from .plain import Bins
 from .quantize import EXACT_BINS, Codes, Histogram, Promotion
 from .remainder import Remainder
-from .twins import twin_of
+from .twins import takes_compiled, twin_of
 
 PROBED = 4  # units, at least, for a probe: in fewer, the threshold rises soon enough without it
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
@@ -304,14 +304,10 @@ def _are_dense(numbers: NDArray[np.int32]) -> bool:
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
     flat = [a if a.ndim == 1 else a.reshape(-1) for a in arrays]
-    return np.array(list(map(_address, flat)), np.uint64)
+    # The kernel is seven times as fast as numpy.
+    address = machine.address if takes_compiled() else _address
+    return np.array(list(map(address, flat)), np.uint64)
 
 
-def _address_of(array: NDArray[np.float32]) -> int:
-    return array.ctypes.data
-
-
-@twin_of(_address_of)
 def _address(array: NDArray[np.float32]) -> int:
-    """The address of a vector's data, seven times as fast as from numpy."""
-    return int(machine.address(array))
+    return array.ctypes.data

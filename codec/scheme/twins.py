@@ -29,10 +29,12 @@ class _Choice:
     def __init__(self) -> None:
         self.is_loaded = False
         self.own = threading.local()
+        self.n_own = 0  # how many threads have a choice of their own; looking at it is slow
 
 
 PAIRS: dict[str, Pair] = {}  # by the compiled function's module and name
 _choice = _Choice()
+_counting = threading.Lock()
 
 
 def twin_of(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -52,6 +54,8 @@ def twin_of(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]
 
 def takes_compiled() -> bool:
     """Whether this thread calls compiled functions."""
+    if not _choice.n_own:
+        return _choice.is_loaded
     return getattr(_choice.own, "takes_compiled", _choice.is_loaded)
 
 
@@ -65,9 +69,13 @@ def taking(compiled: bool) -> Iterator[None]:
     """Let this thread alone call compiled functions, or their twins."""
     before = getattr(_choice.own, "takes_compiled", None)
     _choice.own.takes_compiled = compiled
+    with _counting:
+        _choice.n_own += 1
     try:
         yield
     finally:
+        with _counting:
+            _choice.n_own -= 1
         if before is None:
             del _choice.own.takes_compiled
         else:
