@@ -15,12 +15,12 @@ from lcviz.cli.lab import main
 from lcviz.play.one_file import play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings, Snapshot
+from tests.browser.states import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
-PATIENCE = 60_000
 SIZES = ((1280, 720), (1024, 768), (390, 844))
 PLACES = ("weights", "buckets", "bits", "weight", "loss", "examples")
 
@@ -335,8 +335,14 @@ def test_a_finger_drags_the_cut(opened: Callable[..., Page]) -> None:
     page.wait_for_function("state.setting.most > 3")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+LOOKS = [("light", SIZES[0]), ("dark", SIZES[2])]
+OTHERS = [(scheme, size) for scheme in ("light", "dark") for size in SIZES]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    LOOKS + [pytest.param(*o, marks=pytest.mark.exhaustive) for o in OTHERS if o not in LOOKS],
+)
 def test_axe_finds_nothing(opened: Callable[..., Page], size: tuple[int, int], scheme: str) -> None:
     """On Live, before and after a crash, on Learn, in a lecture; nothing scrolls sideways."""
     from axe_playwright_python.sync_playwright import Axe

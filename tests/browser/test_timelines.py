@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 MakeTab = Callable[..., Any]
 
 
@@ -17,6 +19,7 @@ timelines.ASYNCHRONOUS = "never"
 """
 
 
+@pytest.mark.exhaustive
 def test_a_crash_by_the_millisecond(tab: MakeTab, server_with: Callable[[str, str], None]) -> None:
     server_with(ALONE, ALONE.replace("never", "asynchronous"))
     visitor = tab().open("/recover")

@@ -9,8 +9,6 @@ import torch
 
 from demo_models import BatchError, NumberError, Training, make_task
 
-pytestmark = pytest.mark.quick
-
 SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0), ("adamw", 0.003, 0.0)]
 
 

@@ -25,8 +25,6 @@ from codec.state.tree import (
     unflatten,
 )
 
-pytestmark = pytest.mark.quick
-
 scalars = st.one_of(
     st.none(),
     st.booleans(),

@@ -25,8 +25,6 @@ from lcviz.export.archive import pack, restore, safe_name, verify
 from lcviz.export.receipt import of_archive, problems
 from lcviz.run.run import Run, RunError
 
-pytestmark = pytest.mark.quick
-
 MakeRun = Callable[..., Run]
 Patch = pytest.MonkeyPatch
 
