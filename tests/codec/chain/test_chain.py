@@ -37,6 +37,7 @@ from codec.record import record as records
 from codec.record.header import digest_word
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
+from tests.bits import same
 
 pytestmark = pytest.mark.quick
 
@@ -76,10 +77,6 @@ def restores(path: Path, *steps: int | None) -> bool:
     return all(
         codec.restore(path, step)["n"] == (newest if step is None else step) // 10 for step in steps
     )
-
-
-def same(a: Arrays, b: Arrays) -> bool:
-    return list(a) == list(b) and all(a[k].tobytes() == b[k].tobytes() for k in a)
 
 
 def test_golden_chain(golden: Path) -> None:

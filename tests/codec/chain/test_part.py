@@ -35,6 +35,7 @@ from codec.errors import (
 from codec.record import chunks, container
 from codec.record import record as records
 from codec.state.selection import Selection
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -86,18 +87,6 @@ def pruned(value: Any, selects: Callable[[str], bool], name: str = "", listed: b
         return parts or (None if name else {})
     children = [pruned(v, selects, f"{name}/{i}", listed=True) for i, v in enumerate(value)]
     return None if all(child is None for child in children) else type(value)(children)
-
-
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, torch.Tensor):
-        return bool(a.dtype == b.dtype and a.shape == b.shape and a.equal(b))
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and bool(a == b)
 
 
 def by_hand(state: dict[str, Any], only: Any) -> Any:
