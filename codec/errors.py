@@ -126,7 +126,7 @@ class TruncatedRecordError(RecordError):
 
 
 class VersionError(RecordError):
-    """The record has a newer format than this version reads."""
+    """The record has another version of the format than the one that is read."""
 
 
 class DigestError(RecordError):

@@ -27,7 +27,6 @@ States and their tensors
 
 Settings
     CODERS             name -> coder
-    alike              which coders give the same payloads
     SCOPES             the scopes of an alphabet: model, tensor
     QUANTIZERS         the kinds of levels: exponent, uniform
     DEFAULT_DISTANCE   the target of a save that names none
@@ -49,14 +48,14 @@ The scheme
     Node               a node of that tree
     runlength          tokens: runs of zeros with the symbols that end them
     PrefixCode         a payload of code words
-    Payload            any payload; in an arithmetic code, values share its bits
+    Payload            any payload; in a context code, values share its bits
     element_bits       the bits that such a payload takes for each element
     Track              the state that a restart would load
     DryRun             a chain that is encoded and counted, but not written
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
     STAGES             the stages of a save, in order, whose seconds a report has
-    warm_up_beside     starts a process that compiles the kernels
+    load_beside        loads the kernels in a thread
 
 Records and chains
     Entry              a record's step, kind, file name and size
@@ -115,7 +114,7 @@ from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
 from codec.scheme import huffman, runlength
-from codec.scheme.coders import CODERS, alike
+from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
@@ -127,7 +126,7 @@ from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
-from codec.scheme.warmup import warm_up_beside
+from codec.scheme.warmup import load_beside
 from codec.state import file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
 from codec.state.policy import MOMENT, Policy, describe_moments, rules
@@ -201,7 +200,6 @@ __all__ = [
     "Source",
     "TensorSpec",
     "Track",
-    "alike",
     "base_of",
     "by_numbers",
     "check_array",
@@ -226,6 +224,7 @@ __all__ = [
     "is_unicode",
     "layout_of",
     "leaves",
+    "load_beside",
     "merged_of",
     "n_promoted",
     "parsed",
@@ -244,6 +243,5 @@ __all__ = [
     "to_safetensors",
     "typed",
     "unflatten",
-    "warm_up_beside",
     "write_state",
 ]

@@ -10,11 +10,6 @@ from codec import Coding
 from codec.inspect import CODERS, MOST_BEHIND
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
-# The code that replaces run-length Huffman where it is smaller: its name, and what it does.
-ARITHMETIC = (
-    "Arithmetic code",
-    "One number for all values, without a code table or whole bits.",
-)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LINK_MARK = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
 _LIST_MARK = re.compile("^([0-9]*)([-+.)])(?= |$)")

@@ -31,7 +31,7 @@ from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
 from codec.record.settings import ChainSettings, Given
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET
-from codec.scheme.warmup import warm_up_beside
+from codec.scheme.warmup import load_beside
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
@@ -151,7 +151,7 @@ class ChainWriter(FileSystemWriter):
         self._next = threading.local()  # `step`: where each thread's next save goes
         self._step: Step | None = None
         super().__init__("", overwrite=False)
-        warm_up_beside()  # while the training computes its first iterations
+        load_beside()  # while the training computes its first iterations
         if path is not None:
             self._go_to(step_at(path, storage_options))
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import PayloadError
+from codec.scheme.coders import take_head
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group, alphabet_name, alphabets
 from codec.scheme.payload import Alphabet, Row
-from codec.scheme.payloads import take_head
 from codec.scheme.pieces import Bytes, Pieces, aligned, checked
 from codec.scheme.stream import (
     MAX_BATCH_LEVELS,
@@ -35,7 +35,6 @@ from codec.scheme.uniform import levels_of
 from codec.state.tensors import Layout, TensorSpec
 
 from .container import FileArrays, StoredArrays
-from .header import FORMAT
 
 ARRAY = "c"
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
@@ -47,11 +46,6 @@ def coded(groups: Sequence[Group]) -> dict[str, list[Bytes]]:
     heads = [np.frombuffer(_head(group.encoded), np.uint8) for group in groups]
     payloads = [group.encoded.payload.data for group in groups]
     return {ARRAY: heads + payloads} if groups else {}
-
-
-def format_of(groups: Iterable[Group]) -> int:
-    """The first version of the format that has the payloads of these groups."""
-    return max((group.encoded.payload.VERSION for group in groups), default=1)
 
 
 def nbytes_of(groups: Iterable[Group]) -> int:
@@ -150,7 +144,7 @@ class Window:
             for t, n in ((self.head.tensors[i], n) for i, n in here)
         )
         payload = e.payload.of_streams(self.first, self.last, ends[-1]).with_data(data)
-        levels = e.levels[:, :, [i for i, _ in here]] if e.is_batch else e.levels
+        levels = e.levels[:, [i for i, _ in here]] if e.is_batch else e.levels
         e = replace(e, payload=payload, levels=levels, shape=(end - begin,))
         check(e, end - begin)
         return Group(tensors, e)
@@ -163,7 +157,6 @@ def heads_of(
     non_finite: Sequence[str],
     tables: Mapping[str, CodeTable],
     columns: int = 0,
-    version: int = FORMAT,
 ) -> tuple[Head, ...]:
     """Take the heads of all alphabets of a delta or layer.
 
@@ -174,13 +167,12 @@ def heads_of(
         non_finite: Lossy tensors that have no codes.
         tables: Alphabet -> the code table that it may reuse.
         columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
-        version: Of the record's format.
 
     Raises:
         PayloadError: The bytes do not fit together.
     """
     return tuple(
-        _take_head(data, tensors, coding, tables, columns, version)
+        _take_head(data, tensors, coding, tables, columns)
         for tensors in alphabets(layout, coding.scope, non_finite)
     )
 
@@ -240,7 +232,6 @@ def _take_head(
     coding: Coding,
     tables: Mapping[str, CodeTable],
     columns: int,
-    version: int,
 ) -> Head:
     """Take the head of the alphabet that these tensors share. See `heads_of`."""
     name = alphabet_name(coding.scope, tensors)
@@ -249,7 +240,7 @@ def _take_head(
     kind = _LevelsKind.of(row.levels, len(tensors) > 1 and tensors[0].alone, bits, columns)
     n = sum(t.size for t in tensors)
     alphabet = Alphabet(name, tensors, n, kind.k, kind.uniform, tables.get(name))
-    payload = take_head(row, data, alphabet, version)
+    payload = take_head(row, data, alphabet)
     levels = kind.take(data, columns, len(tensors))
     shape = tensors[0].shape if len(tensors) == 1 else (n,)
     encoded = Encoded(payload, levels, shape, bits, coding.coder, kind.uniform)
@@ -287,7 +278,7 @@ class _LevelsKind:
     def take(self, data: Pieces, columns: int, n_tensors: int) -> NDArray[np.float32]:
         """The levels as in `Encoded`. Raises PayloadError."""
         if self.is_batch:
-            return _take_batch_levels(data, self.k, max(columns, 1), n_tensors)
+            return _take_batch_levels(data, self.k, n_tensors)
         levels = np.zeros((self.k, columns) if columns else self.k, np.float32)
         if not self.uniform:
             stored = aligned(data.take(levels[1:].nbytes), np.float32)
@@ -298,15 +289,15 @@ class _LevelsKind:
         return levels
 
 
-def _take_batch_levels(data: Pieces, k: int, columns: int, n_tensors: int) -> NDArray[np.float32]:
-    """The levels of a batch: float32 (k, columns, n_tensors). Raises PayloadError."""
-    if k * columns * n_tensors > MAX_BATCH_LEVELS:
-        raise PayloadError(f"{k * columns * n_tensors} levels of a batch, too many")
+def _take_batch_levels(data: Pieces, k: int, n_tensors: int) -> NDArray[np.float32]:
+    """The levels of a batch: float32 (k, n_tensors). Raises PayloadError."""
+    if k * n_tensors > MAX_BATCH_LEVELS:
+        raise PayloadError(f"{k * n_tensors} levels of a batch, too many")
     dtype = np.dtype(np.uint8 if k <= 256 else np.uint16)
     numbers = aligned(data.take(n_tensors * dtype.itemsize), dtype).astype(np.int64)
     if numbers.max() != k - 1:
         raise PayloadError(f"{k} levels of a batch whose tensors have up to {numbers.max()}")
-    levels = np.zeros((n_tensors, k, columns), np.float32)
-    stored = aligned(data.take(4 * int(numbers.sum()) * columns), np.float32)
-    levels[:, 1:][np.arange(1, k) <= numbers[:, None]] = stored.reshape(-1, columns)
-    return levels.transpose(1, 2, 0)
+    levels = np.zeros((n_tensors, k), np.float32)
+    stored = aligned(data.take(4 * int(numbers.sum())), np.float32)
+    levels[:, 1:][np.arange(1, k) <= numbers[:, None]] = stored
+    return levels.T

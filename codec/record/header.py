@@ -1,7 +1,7 @@
 """The description of a record: a line of words in its header, and JSON in the array MORE.
 
-    1 b 500 0b06396b07476057 <parent> <track> <digest>
-    1 dmr 29 <parent> <track> u0.01 98,13 <digest>
+    3 b 500 0b06396b07476057 <parent> <track> <digest>
+    3 dmr 29 <parent> <track> u0.01 98,13 <digest>
 
 Words have no names and no escapes, because headers take much of a small model's budget. All that
 is not a plain word, such as a layout, goes into MORE. FORMAT.md describes each word.
@@ -25,8 +25,8 @@ from codec.scheme.coders import CODERS
 from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
 
-FORMAT = 2
-FORMATS = (1, 2)  # that this version reads; it writes the first one that has what is needed
+FORMAT = 3
+OLD_FORMATS = ("1", "2")  # of lcviz 0.2, which was on no index
 MORE = "more"
 KINDS = ("base", "delta", "merged")
 HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
@@ -37,7 +37,6 @@ BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
 DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
 
 _KIND_OF, _SCOPE_OF = ({name[0]: name for name in names} for names in (KINDS, SCOPES))
-_OLD_CODERS = {"a": "context"}  # letter -> what took the place of a coder of version 1
 _THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
@@ -59,7 +58,6 @@ class Header:
         track: Digest of the track after the record, xxh3-128, in hex.
         coding: The settings of a delta or merged record; None for a base.
         rest: How much of the lossy weights' change the last step leaves out; None if unknown.
-        format: The version of the format, one of FORMATS.
     """
 
     kind: str
@@ -69,7 +67,6 @@ class Header:
     track: str
     coding: Coding | None = None
     rest: Rest | None = None
-    format: int = 1
 
     @property
     def line(self) -> str:
@@ -83,7 +80,7 @@ class Header:
             words = [self.kind[0] + letters, f"{self.step}", parent, track, keep]
         if self.rest is not None:
             words.append(",".join(_thousandths(share) for share in self.rest))
-        return "".join(f"{word} " for word in (f"{self.format}", *words))
+        return "".join(f"{word} " for word in (f"{FORMAT}", *words))
 
     @classmethod
     def of_line(cls, line: str, where: str) -> Header:
@@ -91,16 +88,21 @@ class Header:
 
         Raises:
             ForeignRecordError: The line does not begin with a format.
-            VersionError: The format is another one.
+            VersionError: The format has another version.
             MalformedRecordError: A word is missing, unexpected or wrong.
         """
         words = line.split(" ")
         if not _DECIMAL.fullmatch(words[0]):
             expected = "metadata that begins with a format"
             raise ForeignRecordError(where, expected, short(words[0]))
-        if words[0] not in map(str, FORMATS):
-            expected = f"format {' or '.join(map(str, FORMATS))}"
-            raise VersionError(where, expected, f"format {words[0]}; update this package")
+        if words[0] != f"{FORMAT}":
+            remedy = "update this package"
+            if words[0] in OLD_FORMATS:
+                remedy = (
+                    "it was written before lcviz 0.3, which does not read it; restore the chain "
+                    "with lcviz 0.2 and save the state anew"
+                )
+            raise VersionError(where, f"format {FORMAT}", f"format {words[0]}: {remedy}")
         is_base = words[1:2] == ["b"]
         names: tuple[str, ...] = BASE_WORDS if is_base else DELTA_WORDS
         if not is_base and len(words) == len(names) + 1:
@@ -115,11 +117,11 @@ class Header:
             parent = digest_of(word["parent"], "parent", where)
         if is_base:
             run = _run_of(word["run"], where)
-            return cls("base", step, run, parent, track, format=int(words[0]))
+            return cls("base", step, run, parent, track)
         kind, scope, coder = _names_of(word["letters"], where)
         coding = _coding_of(word["keep"], scope, coder, where)
         rest = _rest_of(word["rest"], where) if "rest" in word else None
-        return cls(kind, step, None, parent, track, coding, rest, int(words[0]))
+        return cls(kind, step, None, parent, track, coding, rest)
 
 
 def coding_text(coding: Coding) -> str:
@@ -195,7 +197,7 @@ def _run_of(word: str, where: str) -> str | None:
 
 def _names_of(letters: str, where: str) -> tuple[str, str, str]:
     """Kind, scope and coder."""
-    coder_of = _OLD_CODERS | {coder.letter: name for name, coder in CODERS.items()}
+    coder_of = {coder.letter: name for name, coder in CODERS.items()}
     try:
         kind, scope, coder = tuple(letters)
         names = _KIND_OF[kind], _SCOPE_OF[scope], coder_of[coder]

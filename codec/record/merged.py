@@ -16,7 +16,6 @@ from typing import NamedTuple
 from codec import version
 from codec.caps import short, typed
 from codec.errors import MalformedRecordError, PayloadError
-from codec.scheme.coders import coder_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
 from codec.scheme.remainder import Rest
@@ -31,7 +30,6 @@ from .alphabets import (
     Head,
     alphabet_bytes,
     coded,
-    format_of,
     groups_of,
     heads_of,
     tables_in,
@@ -152,10 +150,7 @@ def dump(place: Place, merged: Merged, layout: Layout | None = None) -> bytes:
     for i, step in enumerate(merged.steps):
         arrays |= step.part.arrays(layout, i)
     track = merged.steps[-1].track
-    written = max(format_of(groups), coder_of(merged.coding.coder).version)
-    header = Header(
-        "merged", place.step, None, place.parent, track, merged.coding, merged.rest, written
-    )
+    header = Header("merged", place.step, None, place.parent, track, merged.coding, merged.rest)
     entries = [
         {
             "steps": [[step.number, digest_word(step.track)] for step in layer.steps],
@@ -273,12 +268,12 @@ def _read_layers(
     selected: Collection[str] | None,
 ) -> tuple[Layer, ...]:
     """The layers of these entries and steps. Raises PayloadError."""
-    data, version = alphabet_bytes(record.arrays), record.header.format
+    data = alphabet_bytes(record.arrays)
     heads: list[tuple[Head, ...]] = []  # of each layer
     tables: dict[str, CodeTable] = {}
     for entry in entries:
         columns = len(entry.steps)
-        heads.append(heads_of(data, coding, layout, entry.non_finite, tables, columns, version))
+        heads.append(heads_of(data, coding, layout, entry.non_finite, tables, columns))
         tables |= tables_in(heads[-1])
     remaining = iter(steps)
     layers = tuple(

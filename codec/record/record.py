@@ -18,7 +18,6 @@ from codec import notebook, version
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
-from codec.scheme.coders import coder_of
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, alphabets
 from codec.scheme.payload import ROW_NBYTES
@@ -32,15 +31,7 @@ from codec.state import edits, tree
 from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, copy_arrays
 
-from .alphabets import (
-    ARRAY,
-    alphabet_bytes,
-    coded,
-    format_of,
-    groups_of,
-    heads_of,
-    tables_in,
-)
+from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of, tables_in
 from .chunks import ReadSpans
 from .container import Content, FileArrays, StoredArrays, Unsealed, seal, unseal, unseal_beginning
 from .diagnosis import differing
@@ -462,8 +453,8 @@ def delta_of(record: Record, track: Track) -> Delta:
         part = read_exact_part(
             arrays_of(arrays, names, selected), layout, non_finite, where, selected
         )
-        data, version = alphabet_bytes(arrays), record.header.format
-        heads = heads_of(data, coding, layout, non_finite, track.tables, version=version)
+        data = alphabet_bytes(arrays)
+        heads = heads_of(data, coding, layout, non_finite, track.tables)
         groups = groups_of(heads, data, selected)
         data.finish()
     if selected is not None:
@@ -557,10 +548,7 @@ def _sealed_delta(
 ) -> bytes:
     arrays = {**arrays, **ExactPart.of(delta).arrays(layout)}
     arrays |= transition_arrays(delta.transition)
-    written = max(format_of(delta.groups), coder_of(delta.coding.coder).version)
-    header = Header(
-        "delta", place.step, None, place.parent, digest, delta.coding, delta.rest, written
-    )
+    header = Header("delta", place.step, None, place.parent, digest, delta.coding, delta.rest)
     return seal(header, {**place.more(), **non_finite_entry(delta.non_finite)}, arrays)
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from codec.errors import PayloadError
-from codec.scheme.kernels import MAX_CONTEXTS
+from codec.scheme.coders import take_head
+from codec.scheme.limits import MAX_CONTEXTS
 from codec.scheme.payload import Alphabet, Constant, Row
-from codec.scheme.payloads import take_head
 from codec.scheme.pieces import Bytes, Pieces, checked
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.residual import Context, Elements, Residual, check_residual

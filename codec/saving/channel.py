@@ -9,6 +9,7 @@ Not done here: what is sent, and when (background, process).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import mmap
 import os
@@ -20,10 +21,8 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codec.errors import WriteError
-from codec.scheme import kernels
 from codec.state.tensors import Arrays, Layout, Stage, has_bytes_of
 from codec.state.tree import Parts
 
@@ -163,7 +162,7 @@ class Memory:
         fills = layout.tensors if descriptor is None else ()
         self._stages = [Stage(t, self.arrays[t.name]) for t in fills]
         self._fingerprints: tuple[tuple[Any, ...], ...] | None = None  # that the plan is for
-        self._direct: tuple[NDArray[np.int64], ...] = ()  # addresses to, addresses from, bytes
+        self._direct: list[tuple[int, int, int]] = []  # address to, address from, bytes
         self._staged: list[tuple[Stage, str]] = []  # tensors that need a conversion, by name
 
     @property
@@ -184,7 +183,8 @@ class Memory:
         """Copy the layout's tensors, in one call those that need no conversion."""
         if parts.fingerprints != self._fingerprints:
             self._plan(parts)
-        kernels.copy_all(*self._direct)
+        for target, source, nbytes in self._direct:
+            ctypes.memmove(target, source, nbytes)
         for stage, name in self._staged:
             stage.fill(parts.tensors[name])
 
@@ -199,7 +199,7 @@ class Memory:
                 direct.append((array.__array_interface__["data"][0], mark[0], array.nbytes))
             else:
                 self._staged.append((stage, name))
-        self._direct = tuple(np.array(direct, np.int64).reshape(-1, 3).T.copy())
+        self._direct = direct
         self._fingerprints = parts.fingerprints
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from codec.record.settings import Given
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
-from codec.scheme.warmup import warm_up_beside
+from codec.scheme.warmup import load_beside
 from codec.state.policy import (
     EXACT,
     SKIP,
@@ -166,7 +166,7 @@ class Checkpointer:
     def _begin(self, *, policy_is_given: bool) -> None:
         """Take over the settings of the recorder, and log what has changed."""
         if isinstance(self._recorder, Recorder):
-            warm_up_beside()  # while the training computes its first iterations
+            load_beside()  # while the training computes its first iterations
         self.coding, self.policy = self._recorder.settings.coding, self._recorder.settings.policy
         is_checked = self.step is not None and not policy_is_given
         self._front = Front(self.policy, is_checked=is_checked)

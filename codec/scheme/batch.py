@@ -16,10 +16,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels, workers
+from . import plain, workers
+from .kernels import collect as kernel
+from .limits import N_BINS
 from .quantize import HUGE, Codes, empty_codes
 from .stream import LosslessStage, Message
 from .survivors import Segments, packed
+from .twins import twin_of
 
 PIECE = 2**15  # elements, about: fewer are not worth starting a thread for
 
@@ -28,7 +31,7 @@ PIECE = 2**15  # elements, about: fewer are not worth starting a thread for
 class Batch:
     """The quantized changes of several tensors.
 
-    codes: uint8 or uint16 (n,). levels: float32 (k, 1, tensors), as in `Encoded`. counts: int64
+    codes: uint8 or uint16 (n,). levels: float32 (k, tensors), as in `Encoded`. counts: int64
     (k,), how often each code occurs. is_huge: bool (tensors,), whether a change of the tensor is
     NaN, infinite, or may make its track overflow (see `Histogram.n_huge`).
     """
@@ -54,24 +57,31 @@ def quantized(segments: Segments, keep: int | None) -> Batch:
         segments: The tensors.
         keep: The largest number of buckets that a tensor keeps; None for all.
     """
-    max_buckets = kernels.N_BINS if keep is None else keep
-    tensors = segments.tracks.size
+    max_buckets = N_BINS if keep is None else keep
     codes = empty_codes(segments.n, max_buckets + 1)
-    levels = np.zeros((tensors, max_buckets + 1), np.float32)
-    n_buckets, highest_fields = np.empty(tensors, np.int64), np.empty(tensors, np.int64)
+    levels = np.zeros((len(segments.starts) - 1, max_buckets + 1), np.float32)
+    n_codes, highest_fields, counts = _quantized(segments, max_buckets, codes, levels)
+    k = int(n_codes.max(initial=0)) + 1
+    totals = counts[:k]
+    totals[0] = segments.n - totals.sum()
+    return Batch(codes, levels[:, :k].T, totals, highest_fields >= HUGE)
+
+
+@twin_of(plain.quantize_batch)
+def _quantized(
+    segments: Segments, keep: int, codes: Codes, levels: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """See `plain.quantize_batch`."""
+    n_codes, highest_fields = np.empty((2, len(levels)), np.int64)
     pieces = _pieces(segments)
-    counts = np.zeros((len(pieces), kernels.N_BINS + 1), np.int64)
+    counts = np.zeros((len(pieces), N_BINS + 1), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        outputs = codes, levels, n_buckets, highest_fields, counts[i]
-        kernels.quantize_batch(*arrays, *pieces[i], max_buckets, *outputs)
+        kernel.batch(*arrays, *pieces[i], keep, codes, levels, n_codes, highest_fields, counts[i])
 
     workers.spread(work, len(pieces))
-    k = int(n_buckets.max(initial=0)) + 1
-    totals = counts.sum(axis=0)[:k]
-    totals[0] = segments.n - totals.sum()
-    return Batch(codes, levels[:, :k, None].transpose(1, 2, 0), totals, highest_fields >= HUGE)
+    return n_codes, highest_fields, counts.sum(axis=0)
 
 
 def _pieces(segments: Segments) -> list[tuple[int, int]]:

@@ -27,9 +27,9 @@ from codec.caps import names_of
 from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
-from . import huffman, kernels
+from . import huffman
 from .coders import coder_of
-from .kernels import BLOCK
+from .limits import BLOCK, N_BINS
 from .quantize import Buckets
 from .remainder import Remainder
 from .stream import LosslessStage, Message
@@ -277,7 +277,7 @@ def fit_buckets(
     if n_kept:
         return fit_part(limit)[0]
     # Too many values share the largest magnitude: keep the first of them.
-    largest = int(collected.histogram.high.max())
+    largest = int(collected.histogram.bins.high.max())
     smallest_nbytes = fit_part(math.inf, largest, 1)[0].nbytes
     if smallest_nbytes > hard_limit:
         return replace(fit_part(0.0, largest, 1)[0], nbytes=smallest_nbytes)
@@ -457,7 +457,7 @@ def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitt
         if final is None:
             final = p.final
         else:  # the survivors' codes are levels already
-            final = np.arange(kernels.N_BINS, dtype=np.uint16)
+            final = np.arange(N_BINS, dtype=np.uint16)
             final[keep + 1 :] = 0
         message = stage.message(survivors, p.counts, p.levels, final=final)
         nbytes = message.most_nbytes

@@ -18,28 +18,40 @@ its chances anew, which costs bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codec import reader
 from codec.errors import PayloadError, StreamError
 
-from . import kernels, workers
-from .kernels import ACTIVITIES, HALF, MOST_USES, N_CONTEXTS, OCTET
+from . import plain, workers
+from .kernels import contexts as kernel
+from .kernels import track as track_kernel
+from .kernels.contexts import (
+    ACTIVITIES,
+    HALF,
+    MOST_ACTIVE,
+    MOST_DOUBLED,
+    MOST_USES,
+    N_CONTEXTS,
+    OCTET,
+)
+from .kernels.decode import STREAM_GOES_ON, STREAM_LEAVES
 from .memory import Joined
 from .payload import (
     Alphabet,
-    DirectPayload,
     Levels,
     Matrices,
+    Payload,
     Row,
     Sums,
     codes_for,
-    columns_of,
     flat_levels,
     is_vector,
     matrices_of,
@@ -47,11 +59,14 @@ from .payload import (
 from .pieces import Bytes, Pieces, number_of, take_number
 from .quantize import Codes
 from .survivors import Segments, Survivors
+from .twins import takes_compiled, twin_of
 
 STREAM = 2**18  # elements, at least, of every stream but the last
 MOST_COLUMNS = 2**15  # of a row: a thread notes 40 bytes for each
 MOST_SINGLE = 2**14  # elements: in larger alphabets, the time that octets save matters more
+MOST_PLAIN = 2**14  # elements that are coded without kernels: a third of a second
 MOST_NBYTES = 4  # of an element: float32 takes no more
+MOST_Q = 2**15  # of any code word that can be read
 TOO_LONG = -1  # in place of a stream's size
 MOST_DIGITS = 5  # of a stream's size, 7 bits each
 MOST_LISTED = 2**16 - 1  # bytes of all sizes
@@ -68,49 +83,51 @@ _NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class ContextCode(DirectPayload):
+class ContextCode(Payload):
     """Streams of one arithmetic code each, without zero bytes at their ends.
 
     Attributes:
+        code: uint8, the streams.
+        matrices: Rows and columns of every tensor.
         sizes: int64, the bytes of each stream.
         shared: How many elements of a row share a decision: OCTET, or 1 for none.
     """
 
     TITLE: ClassVar[str] = "context code"
     CLASSES: ClassVar[Sequence[int]] = (254,)
-    VERSION: ClassVar[int] = 2
+    SHARED: ClassVar[bool] = True
 
-    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    shared: int = 1
+    code: Bytes
+    matrices: Matrices
+    sizes: NDArray[np.int64]
+    shared: int
 
     @classmethod
     def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
-        """The context code of survivors.
+        """The context code of survivors with final codes.
 
-        None if a stream is longer than in float32, the list of sizes is too long, or two levels of
-        buckets have one exponent and sign.
+        None if a stream is longer than in float32, the list of sizes is too long, two levels of
+        buckets have one exponent and sign, or it would take long because no kernels are loaded.
         """
-        steps = _StepCodes.of(levels.reshape(-1), uniform)
-        if steps is None:
+        steps = _StepCodes.of(levels, uniform)
+        if steps is None or (s.n > MOST_PLAIN and not takes_compiled()):
             return None
         cut, shared = _cut(matrices), 1 if s.n <= MOST_SINGLE else OCTET
-        streams = Joined(MOST_NBYTES * s.n + kernels.ELEMENT_BYTES * cut.n, False, np.uint8)
-        sizes = np.zeros(cut.n, np.int64)
-
-        def work(i: int, scratch: workers.Scratch) -> None:
-            most = MOST_NBYTES * cut.elements(i) + kernels.ELEMENT_BYTES
-            room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
-            survivors = s.marks, s.codes, *steps
-            lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
-            status = _coded(True, (cut, i, shared), survivors, (room, most), lists, scratch)
-            sizes[i] = TOO_LONG if status else used[0]
-            streams.put(i, room[: 0 if status else used[0]])
-
-        workers.spread(work, cut.n)
-        if (sizes == TOO_LONG).any():
+        written = _written(s, cut, shared, steps)
+        if written is None:
             return None
-        made = cls(streams.whole(), matrices, sizes, shared)
+        made = cls(written[0], matrices, written[1], shared)
         return made if len(made.head) <= MOST_LISTED else None
+
+    @property
+    def data(self) -> Bytes:
+        """The streams."""
+        return self.code
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes of the streams."""
+        return self.code.size
 
     @property
     def row(self) -> Row:
@@ -152,7 +169,12 @@ class ContextCode(DirectPayload):
 
     def check(self, n: int, k: int) -> None:
         """Raise StreamError if these cannot be the streams of n elements."""
-        super().check(n, k)
+        if not is_vector(self.code, np.uint8):
+            raise StreamError(f"{self.a_title()} is a uint8 vector")
+        if k < 2:
+            raise StreamError(f"{self.a_title()}, but no level other than zero")
+        if not _are_matrices(self.matrices) or sum(map(math.prod, self.matrices)) != n:
+            raise StreamError(f"matrices that do not have {n} elements together")
         sizes = self.sizes
         # First, because cutting takes time for each stream.
         if not is_vector(sizes, np.int64) or sizes.size * (STREAM + MOST_COLUMNS) < n:
@@ -170,70 +192,20 @@ class ContextCode(DirectPayload):
         """The code of each element: (n,). Raises StreamError."""
         codes = codes_for(n, len(levels))
         codes.fill(0)
-
-        def take(begin: int, _end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
-            codes[begin + places.astype(np.int64)] = codes_at
-
-        self._read(levels, uniform, lambda i, scratch: take)
+        _read_codes(self, _StepCodes.to_read(levels, uniform), codes)
         return codes
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
-        n_streams = _cut(self.matrices).n
-        sums = np.zeros((n_streams, segments.tracks.size), np.uint64)
-        flat, _ = flat_levels(levels)
-        track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
-
-        def taker(i: int, scratch: workers.Scratch) -> _Take:
-            def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
-                listed = begin, end, places, codes_at, places.size
-                kernels.advance_listed(*listed, *track, sums[i], scratch.moved)
-
-            return take
-
-        self._read(levels, uniform, taker)
-        return sums.sum(axis=0, dtype=np.uint64)
+        return _advanced(self, _StepCodes.to_read(levels, uniform), levels, segments, mode)
 
     def element_bits(self, n: int, levels: Levels, uniform: bool) -> NDArray[np.float64]:
         """The bits of each element: (n,). Raises StreamError."""
-        bits = np.zeros(n)
-        self._read(levels, uniform, lambda i, scratch: lambda *_: None, bits)
-        return bits
-
-    def _read(
-        self,
-        levels: Levels,
-        uniform: bool,
-        taker: Callable[[int, workers.Scratch], _Take],
-        bits: NDArray[np.float64] = _NO_BITS,
-    ) -> None:
-        """Read each stream i, and hand its changes to taker(i, scratch)."""
-        steps = _StepCodes.of(levels.reshape(-1), uniform)
-        if steps is None:
-            raise StreamError("two levels of the same exponent and sign")
-        cut, k = _cut(self.matrices), len(levels)
-        ends = np.cumsum(self.sizes).tolist()
-        survivors = _NO_MARKS, _NO_CODES, *steps
-
-        def work(i: int, scratch: workers.Scratch) -> None:
-            n, sizes = cut.elements(i), np.zeros(2, np.int64)
-            stream = np.ascontiguousarray(self.code[ends[i] - self.sizes[i] : ends[i]])
-            room = scratch.at_least(n + n // 2 + 1)
-            places, codes_at = room[:n], room[n:].view(np.uint16)
-            own, data = (cut, i, self.shared), (stream, stream.size)
-            status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
-            if status == kernels.STREAM_LEAVES:
-                raise StreamError(f"a symbol beyond the last of {k} levels")
-            if status == kernels.STREAM_GOES_ON:
-                raise StreamError(f"bytes that go on after {n} elements")
-            begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
-            taker(i, scratch)(begin, end, places[:m], codes_at[:m])
-
-        workers.spread(work, cut.n)
+        return _read_bits(self, _StepCodes.to_read(levels, uniform), n)
 
 
 class _StepCodes(NamedTuple):
-    """Codes as uniform steps, and back. See `kernels.code_contexts`."""
+    """Codes as uniform steps, and back. See `kernels.contexts.code`."""
 
     step_code_of: StepCodes
     code_of: StepCodes
@@ -261,10 +233,40 @@ class _StepCodes(NamedTuple):
         alone[1:-1] = np.where(has.all(axis=1), 0, np.where(has[:, 0], 1, -1))
         return cls(step_code_of, code_of, alone, True)
 
+    @classmethod
+    def to_read(cls, levels: NDArray[np.float32], uniform: bool) -> Self:
+        """The same for a decoder. Raises StreamError."""
+        steps = cls.of(levels, uniform)
+        if steps is None:
+            raise StreamError("two levels of the same exponent and sign")
+        return steps
+
+    def q_of(self, codes: Codes) -> NDArray[np.int64]:
+        """The q of each code."""
+        steps = self.step_code_of[codes].astype(np.int64)
+        return np.where(steps & 1, (steps + 1) >> 1, -(steps >> 1))
+
+    def codes_of(self, q: NDArray[np.int64]) -> StepCodes:
+        """The code of each q. Raises StreamError if a q has no level."""
+        steps = np.where(q > 0, 2 * q - 1, -2 * q)
+        if steps.max(initial=0) >= self.code_of.size or (self.code_of[steps] == 0)[q != 0].any():
+            raise StreamError("a symbol beyond the last level")
+        return self.code_of[steps]
+
+    @property
+    def plainly(self) -> tuple[list[int], dict[int, bool]]:
+        """weights and signs of `reader.ContextCode`."""
+        q = range(MOST_Q + 1)
+        weights = [2 ** min(a - 1, MOST_DOUBLED) if a else 0 for a in q]
+        if not self.doubling:
+            weights = [min(a, MOST_ACTIVE) for a in q]
+        signs = {a: sign < 0 for a, sign in enumerate(self.alone.tolist()) if sign}
+        return weights, signs
+
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """Where each stream begins. See `kernels.code_contexts`.
+    """Where each stream begins. See `kernels.contexts.code`.
 
     begins: int64 (n + 1,), the first element of each stream. firsts: int64 (n + 1,), its first
     matrix. rows, columns: int64, of each matrix.
@@ -283,6 +285,11 @@ class _Cut:
     def elements(self, i: int) -> int:
         """How many elements a stream has."""
         return int(self.begins[i + 1] - self.begins[i])
+
+    def matrices(self, i: int) -> list[list[int]]:
+        """Rows and columns of each matrix of a stream."""
+        own = slice(self.firsts[i], self.firsts[i + 1])
+        return np.stack((self.rows[own], self.columns[own]), axis=1).tolist()
 
 
 @lru_cache(maxsize=256)
@@ -308,6 +315,16 @@ def _cut(matrices: Matrices) -> _Cut:
     return _Cut(np.array(begins), np.array(firsts), *rows_and_columns)
 
 
+def _are_matrices(matrices: object) -> bool:
+    """Whether these are pairs of integers, each at least 0."""
+    return isinstance(matrices, tuple) and all(
+        isinstance(matrix, tuple)
+        and len(matrix) == 2
+        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
+        for matrix in matrices
+    )
+
+
 def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
     """Rows and columns of matrices that have elements; no row has more than MOST_COLUMNS."""
     for rows, columns in matrices:
@@ -324,15 +341,15 @@ def _with_short_rows(matrices: Matrices) -> Iterator[tuple[int, int]]:
 def _first_contexts() -> NDArray[np.uint32]:
     """The contexts before the first element: chance << 8 | uses, uint32 (N_CONTEXTS,)."""
     chances, uses = np.full(N_CONTEXTS, HALF, np.int64), np.zeros(N_CONTEXTS, np.int64)
-    chances[kernels.MORE_CONTEXT : kernels.BIT_CONTEXT] = kernels.FIRST_MORE
+    chances[kernel.MORE_CONTEXT : kernel.BIT_CONTEXT] = kernel.FIRST_MORE
     # Of a value above 0 from a geometric distribution with the mean in the middle of activity a,
     # 2**(a + 0.5) / 2**12: about 2**a / 2896.
     expected = 2 ** np.arange(ACTIVITIES)
     changes = np.clip(2 * HALF * expected // (expected + 2896), FLOOR, CEILING)
     in_octet = np.maximum(changes, FIRST_IN_OCTET)
     for at, first in (
-        (kernels.OCTET_CONTEXT, changes),
-        (kernels.ZERO_CONTEXT, np.concatenate((changes, in_octet, changes))),
+        (kernel.OCTET_CONTEXT, changes),
+        (kernel.ZERO_CONTEXT, np.concatenate((changes, in_octet, changes))),
     ):
         own = slice(at, at + 9 * first.size)
         chances[own], uses[own] = np.repeat(first, 9), FIRST_USES
@@ -343,6 +360,150 @@ _FIRST = _first_contexts()
 _RATES = np.array([131_072 // (2 * n + 3) for n in range(MOST_USES + 1)], np.uint32)
 
 
+def _written_plainly(
+    s: Survivors, cut: _Cut, shared: int, steps: _StepCodes
+) -> tuple[Bytes, NDArray[np.int64]] | None:
+    positions, codes = plain.survivors_of(s)
+    q = np.zeros(s.n, np.int64)
+    q[positions] = steps.q_of(codes)
+    weights, signs = steps.plainly
+    streams = []
+    for i in range(cut.n):
+        own = q[cut.begins[i] : cut.begins[i + 1]].tolist()
+        encoder = plain.ContextEncoder(own, cut.matrices(i), shared, weights, signs)
+        streams.append(encoder.written)
+        if len(streams[-1]) > MOST_NBYTES * len(own) + kernel.ELEMENT_BYTES:
+            return None
+    sizes = np.array([len(stream) for stream in streams], np.int64)
+    return np.frombuffer(b"".join(streams), np.uint8), sizes
+
+
+@twin_of(_written_plainly)
+def _written(
+    s: Survivors, cut: _Cut, shared: int, steps: _StepCodes
+) -> tuple[Bytes, NDArray[np.int64]] | None:
+    """All streams and their sizes; None if one is longer than in float32."""
+    streams = Joined(MOST_NBYTES * s.n + kernel.ELEMENT_BYTES * cut.n, False, np.uint8)
+    sizes = np.zeros(cut.n, np.int64)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        most = MOST_NBYTES * cut.elements(i) + kernel.ELEMENT_BYTES
+        room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
+        survivors = s.marks, s.codes, *steps
+        lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
+        status = _coded(True, (cut, i, shared), survivors, (room, most), lists, scratch)
+        sizes[i] = TOO_LONG if status else used[0]
+        streams.put(i, room[: 0 if status else used[0]])
+
+    workers.spread(work, cut.n)
+    return None if (sizes == TOO_LONG).any() else (streams.whole(), sizes)
+
+
+def _q_read_plainly(p: ContextCode, steps: _StepCodes) -> list[list[int]]:
+    """q of all elements of each stream. Raises StreamError."""
+    cut, ends, streams = _cut(p.matrices), np.cumsum(p.sizes).tolist(), []
+    for i, (end, size) in enumerate(zip(ends, p.sizes.tolist())):
+        try:
+            stream = reader.ContextCode(
+                p.code[end - size : end].tobytes(), p.shared, *steps.plainly
+            )
+            streams.append(stream.read(cut.matrices(i)))
+        except (reader.ReadError, IndexError) as exc:
+            raise StreamError(f"an alphabet that {exc}") from exc
+    return streams
+
+
+def _all_codes_read_plainly(p: ContextCode, steps: _StepCodes) -> StepCodes:
+    q = _q_read_plainly(p, steps)
+    return steps.codes_of(np.concatenate([np.array(own, np.int64) for own in q]))
+
+
+def _codes_read_plainly(p: ContextCode, steps: _StepCodes, codes: Codes) -> None:
+    codes[:] = _all_codes_read_plainly(p, steps)
+
+
+@twin_of(_codes_read_plainly)
+def _read_codes(p: ContextCode, steps: _StepCodes, codes: Codes) -> None:
+    """Write the code of each element that is not 0. Raises StreamError."""
+
+    def take(begin: int, _end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+        codes[begin + places.astype(np.int64)] = codes_at
+
+    _read(p, steps, lambda i, scratch: take)
+
+
+def _advanced_plainly(
+    p: ContextCode, steps: _StepCodes, levels: Levels, segments: Segments, mode: int
+) -> Sums:
+    codes = _all_codes_read_plainly(p, steps)
+    positions = np.flatnonzero(codes)
+    return plain.advance(segments, positions, codes[positions], levels, mode)
+
+
+@twin_of(_advanced_plainly)
+def _advanced(
+    p: ContextCode, steps: _StepCodes, levels: Levels, segments: Segments, mode: int
+) -> Sums:
+    """Decode onto the track; see `stream.advance`. Raises StreamError."""
+    sums = np.zeros((_cut(p.matrices).n, len(segments.starts) - 1), np.uint64)
+    track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
+
+    def taker(i: int, scratch: workers.Scratch) -> _Take:
+        def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+            listed = begin, end, places, codes_at, places.size
+            track_kernel.advance_listed(*listed, *track, sums[i], scratch.moved)
+
+        return take
+
+    _read(p, steps, taker)
+    return sums.sum(axis=0, dtype=np.uint64)
+
+
+def _bits_read_plainly(p: ContextCode, steps: _StepCodes, n: int) -> NDArray[np.float64]:
+    cut, steps_plainly = _cut(p.matrices), steps.plainly
+    streams = [
+        plain.ContextEncoder(q, cut.matrices(i), p.shared, *steps_plainly)
+        for i, q in enumerate(_q_read_plainly(p, steps))
+    ]
+    return np.concatenate([stream.costs for stream in streams])
+
+
+@twin_of(_bits_read_plainly)
+def _read_bits(p: ContextCode, steps: _StepCodes, n: int) -> NDArray[np.float64]:
+    """The bits of each element: (n,). Raises StreamError."""
+    bits = np.zeros(n)
+    _read(p, steps, lambda i, scratch: lambda *_: None, bits)
+    return bits
+
+
+def _read(
+    p: ContextCode,
+    steps: _StepCodes,
+    taker: Callable[[int, workers.Scratch], _Take],
+    bits: NDArray[np.float64] = _NO_BITS,
+) -> None:
+    """Read each stream i, and hand its changes to taker(i, scratch)."""
+    cut = _cut(p.matrices)
+    ends = np.cumsum(p.sizes).tolist()
+    survivors = _NO_MARKS, _NO_CODES, *steps
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        n, sizes = cut.elements(i), np.zeros(2, np.int64)
+        stream = np.ascontiguousarray(p.code[ends[i] - p.sizes[i] : ends[i]])
+        room = scratch.at_least(n + n // 2 + 1)
+        places, codes_at = room[:n], room[n:].view(np.uint16)
+        own, data = (cut, i, p.shared), (stream, stream.size)
+        status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
+        if status == STREAM_LEAVES:
+            raise StreamError("a symbol beyond the last level")
+        if status == STREAM_GOES_ON:
+            raise StreamError(f"bytes that go on after {n} elements")
+        begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
+        taker(i, scratch)(begin, end, places[:m], codes_at[:m])
+
+    workers.spread(work, cut.n)
+
+
 def _coded(
     encoding: bool,
     streams: tuple[_Cut, int, int],
@@ -351,7 +512,7 @@ def _coded(
     lists: tuple[NDArray[np.uint32], StepCodes, NDArray[np.int64], NDArray[np.float64]],
     scratch: workers.Scratch,
 ) -> int:
-    """Write or read one stream; see `kernels.code_contexts`.
+    """Write or read one stream; see `kernels.contexts.code`.
 
     streams: all of them, which one, and the elements that share a decision. Returns a STREAM_*
     status.
@@ -361,4 +522,4 @@ def _coded(
     columns = cut.columns[own]
     matrices = cut.begins[i], cut.rows[own], columns, shared
     memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
-    return int(kernels.code_contexts(encoding, *matrices, *survivors, *memory, *data, *lists))
+    return int(kernel.code(encoding, *matrices, *survivors, *memory, *data, *lists))

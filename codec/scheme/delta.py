@@ -13,7 +13,7 @@ from codec.errors import StateMismatchError
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
-from .payload import CHANGE
+from .limits import CHANGE
 from .remainder import NOTHING, Remainder, Rest
 from .residual import Residual
 from .stream import Encoded, advance

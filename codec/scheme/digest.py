@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels, workers
-from .kernels import UNIT
+from . import plain, workers
+from .kernels import track as kernel
+from .limits import UNIT
+from .twins import twin_of
 
 
 def digest(array: NDArray[np.float32], first: int = 0) -> int:
@@ -17,15 +19,19 @@ def digest(array: NDArray[np.float32], first: int = 0) -> int:
 
     first: index of the array's first element, if the array is the end of a longer one.
     """
-    flat = array.reshape(-1)
-    pieces = workers.pieces(flat.size, least=UNIT)
+    return _digest(array.reshape(-1), first)
+
+
+@twin_of(plain.digest)
+def _digest(values: NDArray[np.float32], first: int) -> int:
+    """See `plain.digest`."""
+    pieces = workers.pieces(values.size, least=UNIT)
     sums = np.zeros(len(pieces), np.uint64)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         begin, end = pieces[i]
-        sums[i] = kernels.digest(
-            np.uint64(flat.ctypes.data + 4 * begin), end - begin, first + begin
-        )
+        address = np.uint64(values.ctypes.data + 4 * begin)
+        sums[i] = kernel.digest(address, end - begin, first + begin)
 
     workers.spread(work, len(pieces))
     return int(sums.sum(dtype=np.uint64))

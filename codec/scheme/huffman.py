@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 
 from codec.errors import CodeTableError
 
-from . import kernels
+from . import plain
+from .kernels import codes as kernel
+from .kernels import machine
+from .limits import MAX_LENGTH
+from .twins import twin_of
 
-MAX_LENGTH = kernels.MAX_LENGTH  # of a code word: look-up tables have 2**15 entries at most
 MAX_SYMBOLS = 2**16  # codes are uint16 at most
 
 
@@ -54,10 +57,15 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
         CodeTableError: More than 2**limit counts are positive.
     """
     counts = np.ascontiguousarray(counts, np.int64)
-    lengths = np.zeros(counts.size, np.uint8)
     if counts.size > 2**limit and (n := np.count_nonzero(counts)) > 2**limit:
         raise CodeTableError(f"{n} symbols cannot all have code words of at most {limit} bits")
-    kernels.package_merge(counts, limit, lengths)
+    return _code_lengths(counts, limit)
+
+
+@twin_of(plain.code_lengths)
+def _code_lengths(counts: NDArray[np.int64], limit: int) -> NDArray[np.uint8]:
+    """See `plain.code_lengths`."""
+    kernel.package_merge(counts, limit, lengths := np.zeros(counts.size, np.uint8))
     return lengths
 
 
@@ -92,9 +100,10 @@ def entropy(counts: NDArray[np.integer]) -> float:
     return float((counts * log2(counts.sum() / counts)).sum())
 
 
+@twin_of(plain.log2)
 def log2(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The base-2 logarithms of positive numbers, the same bits on every processor."""
-    kernels.log2(values, logarithms := np.empty_like(values))
+    machine.log2(values, logarithms := np.empty_like(values))
     return logarithms
 
 
@@ -109,8 +118,13 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
     Raises CodeTableError for a length above 15.
     """
     _check_limit(lengths)
-    words = np.empty(lengths.size, np.uint32)
-    kernels.canonical(lengths, words)
+    return _canonical(lengths)
+
+
+@twin_of(plain.canonical)
+def _canonical(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """See `plain.canonical`."""
+    kernel.canonical(lengths, words := np.empty(lengths.size, np.uint32))
     return words
 
 
@@ -129,16 +143,29 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Numbers stand lowest bit first. Zeros at the end are left out.
     """
+    return _packed_lengths(lengths)
+
+
+@twin_of(plain.pack_lengths)
+def _packed_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """See `pack_lengths`."""
     packed = np.zeros(lengths.size + 1, np.uint8)
-    return packed[: kernels.pack_lengths(lengths, packed)].copy()
+    return packed[: kernel.pack_lengths(lengths, packed)].copy()
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
     """The n lengths that `pack_lengths` packed. Raises CodeTableError."""
-    lengths = np.zeros(n, np.uint8)
-    if not kernels.unpack_lengths(packed, lengths):
+    lengths = _unpacked_lengths(packed, n)
+    if lengths is None:
         raise CodeTableError(f"{packed.size} bytes are not a list of at most {n} code lengths")
     return lengths
+
+
+@twin_of(plain.unpack_lengths)
+def _unpacked_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8] | None:
+    """See `plain.unpack_lengths`."""
+    lengths = np.zeros(n, np.uint8)
+    return lengths if kernel.unpack_lengths(packed, lengths) else None
 
 
 def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -157,7 +184,7 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
             raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
         return lengths
     _check_limit(lengths)
-    if not kernels.is_complete(lengths):
+    if np.ldexp(1.0, -lengths[lengths > 0].astype(np.intc)).sum() != 1:
         raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
     return lengths
 

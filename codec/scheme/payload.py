@@ -1,12 +1,10 @@
 """Payloads: what the codes of an alphabet are written as.
 
-    Constant          nothing: every element has the same code
-    PrefixCode        streams of code words, for single codes or for runs of zeros
-    GroupedCode       streams of code words, for groups of codes
-    ContextCode       streams of adaptive arithmetic codes, without a table
-    ArithmeticCode    one adaptive arithmetic code, for small alphabets
+    Constant       nothing: every element has the same code
+    PrefixCode     streams of code words, for single codes or for runs of zeros
+    ContextCode    streams of adaptive arithmetic codes, without a table
 
-Every kind is a class with one interface, listed in `payloads.KINDS`. Payloads know nothing of what
+Every kind is a class with one interface, listed in `coders.KINDS`. Payloads know nothing of what
 a code means: the levels are those of buckets or of uniform steps. In a record, a payload has a
 *head* before the payloads of all alphabets; its *row* begins the head:
 
@@ -21,7 +19,7 @@ import math
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,15 +28,16 @@ from numpy.typing import NDArray
 from codec.errors import CodeTableError, PayloadError, StreamError
 from codec.state.tensors import TensorSpec
 
-from . import kernels, workers
+from . import plain, workers
 from .digest import digest
-from .kernels import MAX_STREAM, UNIT
+from .kernels import track as kernel
+from .limits import CHANGE, MAX_STREAM, UNIT
 from .pieces import Bytes, Pieces
 from .quantize import Codes, empty_codes
 from .survivors import Segments, Survivors, packed
 from .tables import CodeTable
+from .twins import twin_of
 
-LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
 MAX_UNITS = MAX_STREAM // UNIT
 
 Levels = NDArray[np.float32]  # as in `stream.Encoded`
@@ -105,16 +104,13 @@ class Payload(ABC):
     Attributes:
         TITLE: The kind's name within a sentence.
         CLASSES: The numbers `classes` in a row that tell the kind.
-        VERSION: The first version of the format that has it.
-        SINGLE: Whether it is of a single delta only, not of a batch or of merged deltas.
-        SHARED: Whether values share its bits; `element_bits` then says how many each one takes.
+        SHARED: Whether values share its bits, so that no value has a code word. `element_bits` then
+            says how many bits each one takes. No payload of a batch.
         table: The code table; None for a kind without code words.
     """
 
     TITLE: ClassVar[str]
     CLASSES: ClassVar[Sequence[int]]
-    VERSION: ClassVar[int] = 1
-    SINGLE: ClassVar[bool] = False
     SHARED: ClassVar[bool] = False
 
     table: CodeTable | None = None
@@ -125,9 +121,9 @@ class Payload(ABC):
         return f"{'an' if cls.TITLE[0] in 'aeiou' else 'a'} {cls.TITLE}"
 
     @property
-    @abstractmethod
     def bits(self) -> int:
         """Bits of all codes."""
+        return 8 * self.data_nbytes
 
     @property
     @abstractmethod
@@ -200,78 +196,12 @@ class Payload(ABC):
             return advance_survivors(survivors, levels, segments, mode)
 
 
-@dataclass(frozen=True, eq=False)
-class DirectPayload(Payload):
-    """A kind without code words, made from all survivors of a single delta.
-
-    Attributes:
-        code: uint8. If nothing else is in the head, at most 16 MiB, whose number takes the place of
-            units and size.
-        matrices: Rows and columns of every tensor.
-    """
-
-    SINGLE: ClassVar[bool] = True
-    SHARED: ClassVar[bool] = True
-
-    code: Bytes
-    matrices: Matrices
-
-    @classmethod
-    @abstractmethod
-    def of(cls, s: Survivors, matrices: Matrices, levels: Levels, uniform: bool) -> Self | None:
-        """The payload of survivors with final codes; None if it is no shorter than the elements."""
-
-    @property
-    def bits(self) -> int:
-        """Bits of all bytes."""
-        return 8 * self.code.size
-
-    @property
-    def data(self) -> Bytes:
-        """The code."""
-        return self.code
-
-    @property
-    def data_nbytes(self) -> int:
-        """Bytes of the code."""
-        return self.code.size
-
-    @property
-    def row(self) -> Row:
-        """The kind's class, and how many bytes there are."""
-        return Row(0, self.CLASSES[0], self.code.size & 255, self.code.size >> 8)
-
-    @classmethod
-    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
-        """Nothing follows the row."""
-        nbytes = row.units | row.size << 8
-        return cls(np.broadcast_to(np.uint8(0), nbytes), matrices_of(alphabet.tensors))
-
-    def with_data(self, data: Bytes) -> Self:
-        """The same matrices with their code."""
-        return replace(self, code=data)
-
-    def check(self, n: int, k: int) -> None:
-        """Raise StreamError if this cannot be the payload of n elements of k levels."""
-        if not is_vector(self.code, np.uint8):
-            raise StreamError(f"{self.a_title()} is a uint8 vector")
-        if k < 2:
-            raise StreamError(f"{self.a_title()}, but no level other than zero")
-        if not _are_matrices(self.matrices) or n_elements(self.matrices) != n:
-            raise StreamError(f"matrices that do not have {n} elements together")
-
-
 @dataclass(frozen=True)
 class Constant(Payload):
     """Nothing: every element has the last code."""
 
     TITLE: ClassVar[str] = "no code"
     CLASSES: ClassVar[Sequence[int]] = (0,)
-
-    @property
-    def bits(self) -> int:
-        """0."""
-        return 0
 
     @property
     def data(self) -> Bytes:
@@ -319,10 +249,8 @@ class Constant(Payload):
         if len(levels) == 1:
             return sums
         for i, track in enumerate(segments.arrays[0]):
-            moved = track
             with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
-                for level in (levels[1:, :, i] if levels.ndim == 3 else levels[1:]).ravel():
-                    moved = moved + level if level or levels.ndim == 1 else moved
+                moved = track + (levels[1, i] if levels.ndim == 2 else levels[1])
             sums[i] = (digest(moved) - digest(track)) % 2**64
             if mode == CHANGE:
                 track[...] = moved
@@ -340,21 +268,6 @@ def matrices_of(tensors: Sequence[TensorSpec]) -> Matrices:
     return tuple(matrix_of(t.shape) for t in tensors)
 
 
-def n_elements(matrices: Matrices) -> int:
-    """The number of elements of all tensors together."""
-    return sum(rows * columns for rows, columns in matrices)
-
-
-def _are_matrices(matrices: object) -> bool:
-    """Whether these are pairs of integers, each at least 0."""
-    return isinstance(matrices, tuple) and all(
-        isinstance(matrix, tuple)
-        and len(matrix) == 2
-        and all(type(n) is int and 0 <= n < 2**62 for n in matrix)
-        for matrix in matrices
-    )
-
-
 def codes_for(n: int, k: int) -> Codes:
     """Memory for n codes of k levels. Raises StreamError if there is not enough."""
     try:
@@ -364,42 +277,37 @@ def codes_for(n: int, k: int) -> Codes:
 
 
 def advance_survivors(s: Survivors, levels: Levels, segments: Segments | None, mode: int) -> Sums:
-    """Move the track by the levels of survivors; see `stream.advance`.
-
-    levels: of a single delta, (k,) or (k, 1).
-    """
+    """Move the track by the levels of survivors; see `stream.advance`. levels: (k,)."""
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
+    return _advanced(s, levels, segments, mode)
+
+
+def _advanced_plainly(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Sums:
+    return plain.advance(segments, *plain.survivors_of(s), levels, mode)
+
+
+@twin_of(_advanced_plainly)
+def _advanced(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Sums:
+    """See `plain.advance`."""
     pieces = workers.pieces(s.units)
-    sums = np.zeros((len(pieces), segments.tracks.size), np.uint64)
-    flat, _ = flat_levels(levels)
-    track = segments.sources, segments.tracks, segments.starts, flat, columns_of(levels), mode
+    sums = np.zeros((len(pieces), len(segments.starts) - 1), np.uint64)
+    track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
 
     def work(i: int, scratch: workers.Scratch) -> None:
         survivors = *pieces[i], s.n, s.marks, s.codes
-        kernels.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
+        kernel.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
 
     workers.spread(work, len(pieces))
     return sums.sum(axis=0, dtype=np.uint64)
 
 
-def columns_of(levels: Levels) -> int:
-    """How many merged deltas the levels are of; 0 for a single delta."""
-    return 0 if levels.ndim == 1 else levels.shape[1]
-
-
 def flat_levels(levels: Levels) -> tuple[Levels, int]:
-    """Levels in a row as `kernels._advance` takes them, and the stride between two tensors' levels.
+    """Levels in a row as `kernels.track` takes them, and the stride between two tensors' levels.
 
-    Levels that all tensors share are padded to every symbol that a look-up table can hold.
+    The stride is 0 for levels that all tensors share.
     """
-    if levels.ndim == 3:
-        rows = np.ascontiguousarray(levels.transpose(2, 0, 1))
-        return rows.reshape(-1), rows[0].size
-    most = 1024 if len(levels) <= 1024 else 2**15
-    padded = np.zeros(most * (levels.size // len(levels)), np.float32)
-    padded[: levels.size] = levels.ravel()
-    return padded, 0
+    return np.array(levels.T, order="C").reshape(-1), len(levels) if levels.ndim == 2 else 0
 
 
 def is_vector(array: Any, dtype: Any) -> bool:

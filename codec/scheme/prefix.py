@@ -1,4 +1,4 @@
-"""Streams of code words: the payload of large alphabets.
+"""Streams of code words: one for each code, or for each run of zeros and the code after it.
 
 An *alphabet* is one or more lossy tensors that share a code, see FORMAT.md.
 
@@ -8,6 +8,7 @@ and each is coded on its own: threads write and read them in parallel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 
 from codec.errors import CodeTableError, PayloadError, StreamError
 
-from . import huffman, kernels, runlength, workers
-from .coders import least_streams
-from .kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from . import plain, runlength, workers
+from .kernels import codes as encoder
+from .kernels import decode as decoder
+from .limits import MAX_CLASSES, MAX_LENGTH, MAX_STREAM, N_BINS, UNIT
 from .memory import LARGE, Joined
 from .payload import (
     Alphabet,
@@ -28,7 +30,6 @@ from .payload import (
     Row,
     Sums,
     codes_for,
-    columns_of,
     flat_levels,
     is_vector,
 )
@@ -36,26 +37,43 @@ from .pieces import Bytes, Pieces, aligned
 from .quantize import Codes
 from .survivors import Segments, Survivors
 from .tables import Choice, CodeTable
+from .twins import twin_of
 
+SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of each stream then hardly matter
+STREAMS = 8  # at least, if there are enough units
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # rough times in one thread
+NS_A_PIECE = 100_000  # several times the cost of calling another thread
 BITS_A_PIECE = 2**20  # rough limit: a piece is written to scratch memory, then copied
 LEAST_WORDS = 2**12  # of a payload whose tokens are looked up in pairs
 LEAST_PAIRS = 0.8  # of look-ups; with fewer pairs, the second table costs more than it saves
 SPARE = 4  # words behind a stream that a decoder may read but does not use
 
 Words = NDArray[np.uint32]
+Final = NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False)
-class WordStreams(Payload):
-    """Streams of code words.
+class PrefixCode(Payload):
+    """A code word for each code, or for each run of zeros and the code after it.
 
     Attributes:
         words: uint32. Each stream begins a new word; the first bit is the lowest.
         streams: uint32, bits of each stream.
+        stream_elements: Elements of every stream but the last.
+        table: The code.
+        cached: Whether the record reuses the last table.
+        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
     """
+
+    TITLE: ClassVar[str] = "code words"
+    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
 
     words: Words
     streams: NDArray[np.uint32]
+    stream_elements: int
+    table: CodeTable = field()  # required: a payload has None by default
+    cached: bool = False
+    saved_bits: int = 0
 
     @property
     def bits(self) -> int:
@@ -70,56 +88,12 @@ class WordStreams(Payload):
     @property
     def data_nbytes(self) -> int:
         """Bytes of the words that the streams need."""
-        return 4 * int(((self.streams.astype(np.int64) + 31) >> 5).sum())
+        return 4 * int(self._sizes.sum())
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in a record, without row and levels."""
-        return self.words.nbytes + self.streams.nbytes + self.table_nbytes
-
-    def with_data(self, data: Bytes) -> Self:
-        """The same streams with their words."""
-        return replace(self, words=data.view(np.uint32))
-
-    def begins_every(self, elements: int, n: int) -> tuple[Sequence[int], Sequence[int]]:
-        """See `stream_begins`. elements: of every stream but the last."""
-        words = (self.streams.astype(np.int64) + 31) >> 5
-        return [*range(0, n, elements), n], [0, *(4 * np.cumsum(words)).tolist()]
-
-    def of_streams(self, first: int, last: int, n: int) -> Self:
-        """Some of the streams, without their words."""
-        return replace(self, streams=self.streams[first:last], words=self.words[:0])
-
-    def check_streams(self, n: int, elements: int) -> None:
-        """Raise StreamError if these cannot be streams of n elements.
-
-        elements: of every stream but the last.
-        """
-        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
-            raise StreamError("words and streams are uint32 vectors")
-        if self.streams.size != -(-n // elements):
-            raise StreamError(f"{self.streams.size} streams for {n} elements")
-        check_words(self.words.view(np.uint32), self.streams)
-
-
-@dataclass(frozen=True, eq=False)
-class PrefixCode(WordStreams):
-    """A code word for each code, or for each run of zeros and the code after it.
-
-    Attributes:
-        stream_elements: Elements of every stream but the last.
-        table: The code.
-        cached: Whether the record reuses the last table.
-        saved_bits: How many more bits a new table would have cost; 0 if read from a record.
-    """
-
-    TITLE: ClassVar[str] = "code words"
-    CLASSES: ClassVar[range] = range(1, MAX_CLASSES + 1)
-
-    stream_elements: int
-    table: CodeTable = field()  # required: a payload has None by default
-    cached: bool = False
-    saved_bits: int = 0
+    def _sizes(self) -> NDArray[np.int64]:
+        """Words of each stream."""
+        return (self.streams.astype(np.int64) + 31) >> 5
 
     @property
     def new_table(self) -> bytes:
@@ -141,7 +115,7 @@ class PrefixCode(WordStreams):
     @property
     def table_nbytes(self) -> int:
         """Bytes of a new table; 0 if it is reused."""
-        return 0 if self.cached else self.table.packed.size
+        return len(self.new_table)
 
     @classmethod
     def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
@@ -158,6 +132,19 @@ class PrefixCode(WordStreams):
         streams = aligned(head.take(4 * -(-alphabet.n // elements)), np.uint32)
         return cls(np.empty(0, np.uint32), streams, elements, table, cached=not packed.size)
 
+    def with_data(self, data: Bytes) -> Self:
+        """The same streams with their words."""
+        return replace(self, words=data.view(np.uint32))
+
+    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each stream begins, and the last one ends."""
+        elements = [*range(0, n, self.stream_elements), n]
+        return elements, [0, *(4 * np.cumsum(self._sizes)).tolist()]
+
+    def of_streams(self, first: int, last: int, n: int) -> Self:
+        """Some of the streams, without their words."""
+        return replace(self, streams=self.streams[first:last], words=self.words[:0])
+
     def check(self, n: int, k: int) -> None:
         """Raise CodeTableError or StreamError if these cannot be streams of n elements."""
         if not isinstance(self.table, CodeTable):
@@ -168,58 +155,141 @@ class PrefixCode(WordStreams):
             raise CodeTableError(f"{n_lengths} code lengths for {k} levels")
         if k < 2:
             raise StreamError("a code table, but no level other than zero")
-        if type(self.stream_elements) is not int or not UNIT <= self.stream_elements <= MAX_STREAM:
+        elements = self.stream_elements
+        if type(elements) is not int or not UNIT <= elements <= MAX_STREAM:
             raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
-        self.check_streams(n, self.stream_elements)
-
-    def stream_begins(self, n: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Where each stream begins, and the last one ends."""
-        return self.begins_every(self.stream_elements, n)
+        if not is_vector(self.words, np.uint32) or not is_vector(self.streams, np.uint32):
+            raise StreamError("words and streams are uint32 vectors")
+        if self.streams.size != -(-n // elements):
+            raise StreamError(f"{self.streams.size} streams for {n} elements")
+        check_words(self.words.view(np.uint32), self.streams)
 
     def codes(self, n: int, levels: Levels, uniform: bool) -> Codes:
         """The code of each element: (n,). Raises StreamError."""
         codes = codes_for(n, len(levels))
         codes.fill(0)
-        self._read(n, levels, 0, codes, None)
+        _read(self, n, levels, 0, codes, None)
         return codes
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`. Raises StreamError."""
-        return self._read(segments.n, levels, mode, np.empty(0, np.uint8), segments)
+        return _read(self, segments.n, levels, mode, np.empty(0, np.uint8), segments)
 
-    def _read(
-        self, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
-    ) -> Sums:
-        table, k = self.table, len(levels)
-        plain = table.classes == 1
-        width = max(int(table.lengths.max()), kernels.FAST)
-        one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
-        runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
-        kernels.lookup(table.words, table.classes, *runs, width, one, many)
-        pairs = not plain and self.words.size >= LEAST_WORDS
-        two = np.empty(2**kernels.FAST if pairs else 0, np.uint64)
-        if two.size > 0 and kernels.lookup_two(one, two) < LEAST_PAIRS * two.size:
-            two = two[:0]
-        sizes = self.streams.astype(np.int64)
-        begins, _alive = begins_of(self.words.view(np.uint32), sizes)
-        pieces = workers.pieces(self.streams.size, least=kernels.LANES)
-        tracks, starts, n_tensors = track_of(segments)
-        sources = tracks[:0] if segments is None else segments.sources
-        sums = np.zeros((len(pieces), n_tensors), np.uint64)
-        status = np.zeros(len(pieces), np.int64)
-        symbol_bits = runlength.symbol_bits(k - 1)
-        decoder = (self.stream_elements, n, k, plain, one, many, two, symbol_bits)
-        track = (codes, sources, tracks, starts, *flat_levels(levels), columns_of(levels), mode)
 
-        def work(i: int, scratch: workers.Scratch) -> None:
-            lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
-            arguments = (*decoder, *runs[::-1], *lists, *track)
-            status[i] = kernels.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+def _read_plainly(
+    p: PrefixCode, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+) -> Sums:
+    code = (p.table.lengths, p.table.classes, len(levels))
+    positions, symbols = plain.read(p.words, p.streams, p.stream_elements, n, code)
+    if mode == 0 or segments is None:
+        codes[positions] = symbols
+        return np.zeros(0, np.uint64)
+    return plain.advance(segments, positions, symbols, levels, mode)
 
-        workers.spread(work, len(pieces))
-        if status.any():
-            raise StreamError(problem_of(int(status[status > 0][0]), n, k))
-        return sums.sum(axis=0, dtype=np.uint64)
+
+@twin_of(_read_plainly)
+def _read(
+    p: PrefixCode, n: int, levels: Levels, mode: int, codes: Codes, segments: Segments | None
+) -> Sums:
+    """Decode onto the track, or into codes if the mode is 0. Raises StreamError."""
+    table, k = p.table, len(levels)
+    is_plain = table.classes == 1
+    width = max(int(table.lengths.max()), decoder.FAST)
+    one, many = np.zeros(2**width, np.uint64), np.empty(2**decoder.FAST, np.uint64)
+    runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
+    decoder.lookup(table.words, table.classes, *runs, width, one, many)
+    pairs = not is_plain and p.words.size >= LEAST_WORDS
+    two = np.empty(2**decoder.FAST if pairs else 0, np.uint64)
+    if two.size > 0 and decoder.lookup_two(one, two) < LEAST_PAIRS * two.size:
+        two = two[:0]
+    sizes = p.streams.astype(np.int64)
+    begins, _alive = begins_of(p.words.view(np.uint32), sizes)
+    pieces = workers.pieces(p.streams.size, least=decoder.LANES)
+    tracks, starts, n_tensors = track_of(segments)
+    sources = tracks[:0] if segments is None else segments.sources
+    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    status = np.zeros(len(pieces), np.int64)
+    symbol_bits = runlength.symbol_bits(k - 1)
+    code = (p.stream_elements, n, k, is_plain, one, many, two, symbol_bits)
+    track = (codes, sources, tracks, starts, *flat_levels(levels), mode)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
+        arguments = (*code, *runs[::-1], *lists, *track)
+        status[i] = decoder.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+
+    workers.spread(work, len(pieces))
+    if status.any():
+        raise StreamError(problem_of(int(status[status > 0][0]), n, k))
+    return sums.sum(axis=0, dtype=np.uint64)
+
+
+def stream_units(n: int, n_symbols: int) -> int:
+    """Units of a stream: the power of two that makes enough streams of enough symbols."""
+    units = 1
+    while (
+        2 * units * UNIT <= MAX_STREAM
+        and units * UNIT * n_symbols < SYMBOLS_A_STREAM * n
+        and n > (STREAMS - 1) * 2 * units * UNIT
+    ):
+        units *= 2
+    return units
+
+
+def _least_streams(s: Survivors, units: int) -> int:
+    """How many streams make calling another thread worthwhile. units: those of a stream."""
+    survivors_a_unit = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
+    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors_a_unit) / units)
+
+
+def settle_codes(s: Survivors, final: Final | None) -> None:
+    """Give survivors their final codes; those of code 0 are survivors no more.
+
+    final: uint16 (512,), the final code of each of their codes; None if codes are final.
+    """
+    if final is not None:
+        _settled(s, final)
+
+
+@twin_of(plain.settle)
+def _settled(s: Survivors, final: Final) -> None:
+    """See `plain.settle`."""
+    pieces = workers.pieces(s.units, least=_least_streams(s, 1))
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        encoder.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
+
+    workers.spread(work, len(pieces))
+
+
+def settle_tokens(
+    s: Survivors, final: Final | None, counts: NDArray[np.int64]
+) -> tuple[int, NDArray[np.int64]]:
+    """`settle_codes`, and count tokens.
+
+    counts: int64 (k,), how often each final code occurs. Returns the units of a stream, and the
+    counts of tokens as in `Counts`.
+    """
+    if final is None:
+        final = np.arange(max(counts.size, N_BINS), dtype=np.uint16)
+    units = stream_units(s.n, int(s.n - counts[0]))
+    # One row for all symbols without words.
+    return units, _tokens(s, final, units, min(counts.size, runlength.MAX_SYMBOLS + 2) - 1)
+
+
+@twin_of(plain.settle_tokens)
+def _tokens(s: Survivors, final: Final, units: int, rows: int) -> NDArray[np.int64]:
+    """See `plain.settle_tokens`."""
+    pieces = workers.pieces(-(-s.units // units), least=_least_streams(s, units))
+    counts = np.zeros((len(pieces), rows + 1, int(encoder.NEAR) + MAX_CLASSES), np.int32)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        encoder.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
+
+    workers.spread(work, len(pieces))
+    tokens = np.zeros((rows, MAX_CLASSES), np.int64)
+    encoder.sum_tokens(counts, tokens)
+    return tokens
 
 
 def write(
@@ -242,60 +312,94 @@ def write(
         StreamError: The codes do not take the bits of the choice.
     """
     table, k = choice.table, len(levels)
-    n_streams = -(-s.units // units)
-    most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
-    pieces = workers.pieces(n_streams, least=least_streams(s, units), most=most)
     words, escape = table.full_words(k - 1)
-    near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
-    kernels.near_words(words, near)
-    symbol_bits = runlength.symbol_bits(k - 1)
+    code = (words, int(escape), runlength.symbol_bits(k - 1))
+    written, sizes, sums = _written(s, units, code, choice.bits, levels, segments, mode)
+    streams = sizes.astype(np.uint32)
+    payload = PrefixCode(written, streams, units * UNIT, table, choice.cached, choice.saved_bits)
+    if payload.bits != choice.bits:
+        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {choice.bits}")
+    return payload, sums
+
+
+def _written_plainly(
+    s: Survivors,
+    units: int,
+    code: tuple[Words, int, int],
+    bits: int,
+    levels: Levels,
+    segments: Segments | None,
+    mode: int,
+) -> tuple[Words, NDArray[np.int64], Sums]:
+    words, sizes = plain.write(s, units, *code)
+    if segments is None or mode == 0:
+        return words, sizes, np.zeros(0, np.uint64)
+    return words, sizes, plain.advance(segments, *plain.survivors_of(s), levels, mode)
+
+
+@twin_of(_written_plainly)
+def _written(
+    s: Survivors,
+    units: int,
+    code: tuple[Words, int, int],
+    bits: int,
+    levels: Levels,
+    segments: Segments | None,
+    mode: int,
+) -> tuple[Words, NDArray[np.int64], Sums]:
+    """Words, the bits of each stream, and the changes of digests.
+
+    code: words, escape and symbol_bits as in `plain.write`. bits: in all. The others: see `write`.
+    """
+    words, escape, symbol_bits = code
+    n_streams = -(-s.units // units)
+    most = max(BITS_A_PIECE * n_streams // max(bits, 1), 1)
+    pieces = workers.pieces(n_streams, least=_least_streams(s, units), most=most)
+    near = np.empty(len(levels) * int(encoder.NEAR) if escape else 0, np.uint32)
+    encoder.near_words(words, near)
     sizes = np.zeros(n_streams, np.int64)
-    sparing = s.dense and choice.bits >= 8 * LARGE
-    joined = Joined(choice.bits // 32 + n_streams + 1, sparing, np.uint32)
+    joined = Joined(bits // 32 + n_streams + 1, s.dense and bits >= 8 * LARGE, np.uint32)
     tracks, starts, n_tensors = track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
-    longest = huffman.MAX_LENGTH
-    if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
+    longest = MAX_LENGTH
+    if escape:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
-    message = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
+    message = (units, s.n, s.marks, s.codes, words, near, np.uint32(escape), symbol_bits)
     track = (tracks, starts, *flat_levels(levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
         n_codes = s.numbers[first * units : last * units].sum(dtype=np.int64)
-        if table.classes == 1:
+        if not escape:
             n_codes = (last - first) * units * UNIT
         out = scratch.at_least(int(n_codes) * longest // 32 + 2 * (last - first) + 2)
         buffers = (sums[i], scratch.positions, scratch.moved)
-        used = kernels.write(first, last, *message, out, sizes, *track, *buffers)
+        used = encoder.write(first, last, *message, out, sizes, *track, *buffers)
         joined.put(i, out[:used])
         s.free_codes(first * units, last * units)
 
     workers.spread(work, len(pieces))
-    streams = sizes.astype(np.uint32)
-    payload = PrefixCode(
-        joined.whole(), streams, units * UNIT, table, choice.cached, choice.saved_bits
-    )
-    if payload.bits != choice.bits:
-        raise StreamError(f"{s.n} codes made {payload.bits} bits, not {choice.bits}")
-    return payload, sums.sum(axis=0, dtype=np.uint64)
+    return joined.whole(), sizes, sums.sum(axis=0, dtype=np.uint64)
 
 
 def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
     """Raise StreamError unless these streams fill the words, with zeros after their last bits."""
-    n_words, are_clean = kernels.check_words(words, streams.astype(np.int64))
+    sizes = streams.astype(np.int64)
+    ends = np.cumsum((sizes + 31) >> 5)
+    n_words = int(ends[-1]) if ends.size else 0
     if n_words != words.size:
         raise StreamError(f"streams of {n_words} words, found {words.size}")
-    if not are_clean:
+    used = (sizes & 31)[(sizes & 31) > 0]
+    if (words[ends[(sizes & 31) > 0] - 1] >> used.astype(np.uint32)).any():
         raise StreamError("the unused bits after a stream are not zero")
 
 
 def problem_of(status: int, n: int, k: int) -> str:
     """The meaning of a kernel's status other than STREAM_OK. n: elements. k: levels."""
     return {
-        kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
-        kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
-        kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
+        decoder.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
+        decoder.STREAM_GOES_ON: f"bits that go on after {n} elements",
+        decoder.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
     }[status]
 
 
@@ -308,10 +412,10 @@ def begins_of(
 
     A decoder may read SPARE words behind a stream. The last streams are copied, with SPARE zeros.
     """
-    begins = np.empty(sizes.size, np.int64)
-    n_before, tail_begin = kernels.stream_begins(
-        np.ascontiguousarray(sizes), words.size - SPARE, begins
-    )
+    ends = np.cumsum((sizes + 31) >> 5)
+    begins = 32 * (ends - ((sizes + 31) >> 5))
+    n_before = int(np.searchsorted(ends, words.size - SPARE, side="right"))
+    tail_begin = int(ends[n_before - 1]) if n_before else 0
     if not (words.flags.c_contiguous and words.flags.aligned):
         words = words.copy()
     tail = np.concatenate((words[tail_begin:], np.zeros(SPARE, np.uint32)))

@@ -4,8 +4,7 @@ A value v = (-1)^s * m * 2^e belongs to the bucket (e, s) and is represented by 
 (min + max) / 2. The 2^x - 1 buckets of largest magnitude are promoted; every other value becomes 0.
 (Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML 2020, section 3.)
 
-The exponent of a value is read from its bits, in `kernels.bucket_statistics`; a save does that in
-the same pass as the subtraction, in `kernels.collect`.
+The exponent of a value is read from its bits, see `plain.Bins`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,11 @@ from numpy.typing import NDArray
 from codec import notebook
 from codec.errors import DTypeError, NonFiniteError, SettingsError
 
-from . import kernels, workers
+from . import plain
+from .kernels import collect as kernel
+from .limits import N_BINS
+from .plain import Bins
+from .twins import twin_of
 
 Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 
@@ -30,8 +33,8 @@ MANTISSA_BITS = 23
 NO_MAGNITUDE = 0xFFFFFFFF  # larger than any magnitude
 HUGE = 103 + 127  # the exponent field of 2**103, see `Histogram.n_huge`
 NON_FINITE = 255  # the exponent field of NaN and infinity
-FIELDS = np.arange(kernels.N_BINS) & 0xFF
-EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
+FIELDS = np.arange(N_BINS) & 0xFF
+EXACT_BINS = np.arange(N_BINS, dtype=np.uint16)
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,16 @@ class Buckets:
         and residual, float64 (b,), their sum of squared distances to the representative.
         """
         levels = self.keeping(None).levels
-        code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
+        code_of_bin = np.zeros(N_BINS, np.uint16)
         code_of_bin[self.bins] = np.arange(1, levels.size)
-        codes = empty_codes(values.size, levels.size)
-        energy, residual = np.zeros(levels.size), np.zeros(levels.size)
-        kernels.bucket_energies(values, code_of_bin, levels, codes, energy, residual)
+        codes = plain.codes_of(values.view(np.uint32), code_of_bin).astype(
+            empty_codes(0, levels.size).dtype
+        )
+        squares, errors = (
+            np.square(values, dtype=np.float64),
+            np.square(values - levels[codes].astype(np.float64)),
+        )
+        energy, residual = (np.bincount(codes, w, levels.size) for w in (squares, errors))
         return codes, energy[1:], residual[1:]
 
     def promoted(self, bits: int | None) -> Buckets:
@@ -139,18 +147,18 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
+    """The bins (sign << 8 | exponent field) of some values.
 
-    count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
-    code_of_bin: uint16 (512,), the code that a survivor of each bin has at first. mantissas: int64
-    (512,), sums of the mantissas of each bin, without the leading one; zeros where not added up.
+    code_of_bin: uint16 (512,), the code that a survivor of each bin has at first.
     """
 
-    count: NDArray[np.int64]
-    low: NDArray[np.uint32]
-    high: NDArray[np.uint32]
+    bins: Bins
     code_of_bin: NDArray[np.uint16]
-    mantissas: NDArray[np.int64]
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """int64 (512,): how many members each bin has."""
+        return self.bins.count
 
     @property
     def fits_a_byte(self) -> bool:
@@ -177,13 +185,14 @@ class Histogram:
         """The histogram without the bins of smaller exponent than a magnitude, given as bits."""
         count = self.count.copy()
         count.reshape(2, -1)[:, : magnitude >> MANTISSA_BITS] = 0
-        return Histogram(count, self.low, self.high, self.code_of_bin, self.mantissas)
+        return Histogram(self.bins._replace(count=count), self.code_of_bin)
 
     def buckets(self) -> Buckets:
         """Every bin that has members, in promotion order, all with a level."""
         bins = np.flatnonzero(self.count)
         sign, field = bins >> 8, bins & 0xFF
-        smallest, largest = self.low[bins].view(np.float32), self.high[bins].view(np.float32)
+        smallest = self.bins.low[bins].view(np.float32)
+        largest = self.bins.high[bins].view(np.float32)
         middle = (smallest.astype(np.float64) + largest) / 2
         order = np.lexsort((sign, -middle, -field))  # last key sorts first
         bins, sign, smallest, largest = bins[order], sign[order], smallest[order], largest[order]
@@ -207,12 +216,25 @@ class Histogram:
                 stays at or above 0 while the values do: track + level >= track + delta, and
                 rounding keeps the order.
         """
-        most = kernels.N_BINS if keep is None else min(keep, kernels.N_BINS)
-        levels, counts = np.zeros(most + 1, np.float32), np.zeros(most + 1, np.int64)
-        final = np.zeros(kernels.N_BINS, np.uint16)
-        histogram = self.count, self.low, self.high, self.mantissas, self.code_of_bin
-        k, gain = kernels.promote(*histogram, most, cautious, n, levels, counts, final)
-        return Promotion(levels[: k + 1], counts[: k + 1], final, gain)
+        most = N_BINS if keep is None else min(keep, N_BINS)
+        new_code, levels, gain = _promoted(self.bins, most, cautious)
+        promoted = np.flatnonzero(new_code)
+        counts = np.zeros(levels.size, np.int64)
+        counts[new_code[promoted]] = self.count[promoted]
+        counts[0] = n - counts.sum()
+        final = np.zeros(N_BINS, np.uint16)
+        final[self.code_of_bin[promoted]] = new_code[promoted]
+        return Promotion(levels, counts, final, gain)
+
+
+@twin_of(plain.promote)
+def _promoted(
+    bins: Bins, keep: int, cautious: bool
+) -> tuple[NDArray[np.uint16], NDArray[np.float32], float]:
+    """See `plain.promote`."""
+    levels, code_of_bin = np.zeros(keep + 1, np.float32), np.zeros(N_BINS, np.uint16)
+    k, gain = kernel.promote(*bins, keep, cautious, code_of_bin, levels)
+    return code_of_bin, levels[: k + 1], gain
 
 
 @dataclass(frozen=True)
@@ -230,33 +252,6 @@ class Promotion:
     counts: NDArray[np.int64]
     final: NDArray[np.uint16]
     gain: float
-
-
-class Tallies:
-    """The histograms of n pieces of work, counted separately."""
-
-    def __init__(self, n: int) -> None:
-        self._count = np.zeros((n, kernels.N_BINS), np.int64)
-        self._low = np.full(self._count.shape, NO_MAGNITUDE, np.uint32)
-        self._high = np.zeros(self._count.shape, np.uint32)
-        self._mantissas = np.zeros_like(self._count)
-
-    def of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
-        """count, low and high of piece i, for a kernel to change."""
-        return self._count[i], self._low[i], self._high[i]
-
-    def mantissas_of(self, i: int) -> NDArray[np.int64]:
-        """The sums of mantissas of piece i, for a kernel to change."""
-        return self._mantissas[i]
-
-    def together(self, code_of_bin: NDArray[np.uint16]) -> Histogram:
-        """The histogram of all pieces."""
-        if len(self._count) == 1:
-            return Histogram(*self.of(0), code_of_bin, self.mantissas_of(0))
-        low = self._low.min(axis=0, initial=NO_MAGNITUDE)
-        high = self._high.max(axis=0, initial=0)
-        mantissas = self._mantissas.sum(axis=0)
-        return Histogram(self._count.sum(axis=0), low, high, code_of_bin, mantissas)
 
 
 @dataclass(frozen=True)
@@ -370,14 +365,7 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
     with np.errstate(all="ignore"):  # values that become infinite are reported below
         flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
     words = flat.view(np.uint32)
-    pieces = workers.pieces(flat.size, least=kernels.UNIT)
-    tallies = Tallies(len(pieces))
-
-    def count(i: int, _scratch: workers.Scratch) -> None:
-        kernels.bucket_statistics(words[slice(*pieces[i])], *tallies.of(i))
-
-    workers.spread(count, len(pieces))
-    histogram = tallies.together(EXACT_BINS)
+    histogram = Histogram(Bins.of(words), EXACT_BINS)
     if histogram.n_non_finite:
         raise NonFiniteError(
             f"{histogram.n_non_finite} of {words.size} values are NaN, infinite or beyond "
@@ -385,13 +373,8 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
         )
     buckets = histogram.buckets().promoted(bits)
     promotion = histogram.promote(n_promoted(bits), flat.size)
-    codes = empty_codes(flat.size, promotion.levels.size)
-
-    def assign(i: int, _scratch: workers.Scratch) -> None:
-        begin, end = pieces[i]
-        kernels.assign_codes(words[begin:end], promotion.final, codes[begin:end])
-
-    workers.spread(assign, len(pieces))
+    codes = plain.codes_of(words, promotion.final)
+    codes = codes.astype(empty_codes(0, promotion.levels.size).dtype)
     return Quantized(codes, promotion.levels, delta.shape, bits, buckets)
 
 

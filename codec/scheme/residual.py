@@ -27,12 +27,16 @@ from numpy.typing import NDArray
 from codec.errors import StreamError
 from codec.state.tensors import TensorSpec
 
-from . import huffman, kernels, runlength, tables, workers
-from .coders import stream_units
-from .kernels import FIELDS, LITERAL, MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
+from . import huffman, plain, runlength, tables, workers
+from .kernels import decode
+from .kernels import residuals as kernel
+from .kernels.decode import ESCAPE, FAST
+from .kernels.residuals import LITERAL
+from .limits import FIELDS, MAX_CLASSES, MAX_CONTEXTS, MAX_LENGTH, MAX_STREAM, UNIT
 from .payload import ROW_NBYTES
-from .prefix import PrefixCode, begins_of, problem_of
+from .prefix import PrefixCode, begins_of, problem_of, stream_units
 from .tables import CodeTable, Counts
+from .twins import twin_of
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
 SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in each stretch of them
@@ -54,6 +58,7 @@ MANTISSA = {
     "C64": 23,
     "C32": 10,
 }
+ContextCode = tuple[NDArray[np.uint32], int, int]  # words, escape and symbol_bits
 _PARTS = {"C64": 4, "C32": 2}  # bytes of the parts of an element of the track's array
 
 
@@ -81,14 +86,18 @@ class Elements:
         return cls(width, (1 << bits) - 1, 0, 0)
 
     @property
+    def of_one_sign(self) -> int:
+        """How many symbols keep an element's sign; for floats, as many change it."""
+        return 8 * (8 * self.width - 1)
+
+    @property
     def most(self) -> int:
         """Upper bound on symbols + 1."""
-        return 1 + 4 * (8 * self.width - 1) * (4 if self.sign else 2)
+        return 1 + self.of_one_sign * (2 if self.sign else 1)
 
     def extra_bits(self, symbols: int) -> NDArray[np.int64]:
         """int64 (symbols,): how many bits follow the code word of each symbol from 1 on."""
-        of_one_sign = self.most // 2 if self.sign else self.most - 1
-        kinds: NDArray[np.int64] = np.arange(symbols) % of_one_sign >> 1
+        kinds: NDArray[np.int64] = np.arange(symbols) % self.of_one_sign >> 1
         return np.where(kinds < 16, 0, (kinds >> 2) - 2)
 
     def number(self, spec: TensorSpec) -> int:
@@ -100,7 +109,7 @@ class Elements:
         """The masks of magnitude and sign, as the kernels take them."""
         return np.uint64(self.magnitude), np.uint64(self.sign)
 
-    def kernel_arguments(self, bounds: tuple[int, ...]) -> tuple[Any, ...]:
+    def kernel_arguments(self, bounds: Sequence[int]) -> tuple[Any, ...]:
         """For kernels: masks, the contexts' bounds, mantissa, and the context of each exponent."""
         magnitudes = np.array([e << self.mantissa for e in bounds], np.uint64)
         exponents = np.arange(max(bounds, default=0) + 1)
@@ -152,41 +161,60 @@ class Residual:
             CodeTableError, StreamError: The residual is damaged.
         """
         kind = Elements.of(self.spec)
-        n = kind.number(self.spec)
-        check_residual(self, n)
-        new = np.empty_like(old)
-        n_streams = -(-n // (self.units * UNIT))
-        kinds = np.array([_kind_of(c.table) for c in self.contexts], np.int64)
-        begins = np.zeros((n_streams, len(kinds)), np.int64)
-        sizes = np.zeros((n_streams, len(kinds)), np.int64)
-        buffers = []  # kept alive: begins are addresses
-        for i, c in enumerate(self.contexts):
-            if c.code:
-                sizes[:, i] = c.code.streams
-                begins[:, i], payload_buffers = begins_of(c.code.words, sizes[:, i])
-                buffers.append(payload_buffers)
-        lookups, fast = _lookups(self.contexts)
-        starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
-        masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
-        lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
-        levels = np.array([c.k for c in self.contexts], np.int64)
-        symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
-        layout = (self.units, *kind.kernel_arguments(self.bounds), kinds)
-        decoder = (lookup, starts, masks, fast, symbol_bits, levels)
-        runs = (runlength.FIRST_RUN, runlength.EXTRA_BITS)
-        addresses = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data), n, kind.width)
-        status = np.zeros(n_streams, np.int64)
+        check_residual(self, kind.number(self.spec))
+        return _applied(self, kind, old)
 
-        def work(i: int, scratch: workers.Scratch) -> None:
-            lists = (scratch.moves, scratch.marks, *scratch.owns, scratch.places, scratch.edge)
-            status[i] = kernels.read_steps(
-                *addresses, i, *layout, begins[i], sizes[i], *decoder, *runs, *lists
-            )
 
-        workers.spread(work, n_streams)
-        if status.any():
-            raise StreamError(problem_of(int(status[status > 0][0]), n, int(levels.max())))
-        return new
+def _applied_plainly(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
+    codes = [
+        (c.code.words, c.code.streams, c.code.table.lengths, c.code.table.classes, c.k)
+        if c.code
+        else None
+        for c in r.contexts
+    ]
+    new = plain.read_steps(old, kind, r.bounds, r.units * UNIT, codes)
+    return new.view(old.dtype).reshape(old.shape)
+
+
+@twin_of(_applied_plainly)
+def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
+    """The next array. Raises StreamError."""
+    n = kind.number(r.spec)
+    new = np.empty_like(old)
+    n_streams = -(-n // (r.units * UNIT))
+    kinds = np.array([_kind_of(c.table) for c in r.contexts], np.int64)
+    begins = np.zeros((n_streams, len(kinds)), np.int64)
+    sizes = np.zeros((n_streams, len(kinds)), np.int64)
+    buffers = []  # kept alive: begins are addresses
+    for i, c in enumerate(r.contexts):
+        if c.code:
+            sizes[:, i] = c.code.streams
+            begins[:, i], payload_buffers = begins_of(c.code.words, sizes[:, i])
+            buffers.append(payload_buffers)
+    lookups, fast = _lookups(r.contexts)
+    starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
+    masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
+    lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
+    levels = np.array([c.k for c in r.contexts], np.int64)
+    symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
+    layout = (r.units, *kind.kernel_arguments(r.bounds), kinds)
+    code = (lookup, starts, masks, fast, symbol_bits, levels)
+    runs = (runlength.FIRST_RUN, runlength.EXTRA_BITS)
+    arrays = (*_addresses(old, new), n, kind.width)
+    status = np.zeros(n_streams, np.int64)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        lists = (scratch.moves, scratch.marks, *scratch.owns, scratch.places, scratch.edge)
+        status[i] = kernel.read(*arrays, i, *layout, begins[i], sizes[i], *code, *runs, *lists)
+
+    workers.spread(work, n_streams)
+    if status.any():
+        raise StreamError(problem_of(int(status[status > 0][0]), n, int(levels.max())))
+    return new
+
+
+def _addresses(old: NDArray[Any], new: NDArray[Any]) -> tuple[np.uint64, np.uint64]:
+    return np.uint64(old.ctypes.data), np.uint64(new.ctypes.data)
 
 
 def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Residual | None:
@@ -200,13 +228,11 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
     if spec.track_nbytes < LEAST:
         return None
     kind = Elements.of(spec)
-    n = kind.number(spec)
-    addresses = (np.uint64(old.ctypes.data), np.uint64(new.ctypes.data))
-    bounds_and_changes = _contexts(kind, n, addresses)
+    bounds_and_changes = _contexts(kind, kind.number(spec), old, new)
     if bounds_and_changes is None:
         return None
     bounds, changes = bounds_and_changes
-    encoder = _Encoder(kind, n, addresses, bounds, changes)
+    encoder = _Encoder(kind, kind.number(spec), (old, new), bounds, changes)
     if encoder.nbytes >= spec.track_nbytes:
         return None
     residual = Residual(spec, bounds, encoder.units, encoder.contexts())
@@ -239,21 +265,21 @@ def check_residual(r: Residual, n: int) -> None:
 class _Plan:
     """How a context will be coded.
 
-    k: symbols + 1. table: None if nothing changes. bits: estimated bits of all streams. extra: the
-    most bits after a code word.
+    k: symbols + 1. table: None if nothing changes. bits: estimated bits of all streams.
     """
 
     k: int
     table: CodeTable | None
     bits: int
-    extra: int
 
     @classmethod
     def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
         """The plan for n elements. tokens: int64 (symbols, MAX_CLASSES), of all or of a sample."""
+        if sampled and not len(tokens):  # any symbol may follow
+            tokens = np.zeros((1, MAX_CLASSES), np.int64)
         symbols = tokens.shape[0]
-        if not symbols and not sampled:
-            return cls(1, None, 0, 0)
+        if not symbols:
+            return cls(1, None, 0)
         codes = np.zeros(kind.most if sampled else symbols + 1, np.int64)
         codes[1 : symbols + 1] = tokens.sum(axis=1)
         codes[0] = n - codes.sum()
@@ -262,20 +288,15 @@ class _Plan:
         if sampled:  # a plain code has no escape, and any symbol may follow
             codes = np.maximum(codes, 1)
         choice = tables.choose(Counts(codes, tokens, uniform=True), None)
-        return cls(codes.size, choice.table, bits + choice.bits, int(extra.max()))
+        return cls(codes.size, choice.table, bits + choice.bits)
 
     @property
-    def longest(self) -> int:
-        """The most bits for one change."""
-        if self.table is None or self.table.classes == 1:
-            return huffman.MAX_LENGTH + self.extra
-        escaped = runlength.CLASS_BITS + self.symbol_bits + int(runlength.EXTRA_BITS[-1])
-        return huffman.MAX_LENGTH + escaped + self.extra
-
-    @property
-    def symbol_bits(self) -> int:
-        """Bits of a symbol after an escape; -1 without a table."""
-        return -1 if self.table is None else runlength.symbol_bits(self.k - 1)
+    def code(self) -> ContextCode:
+        """Words, escape and bits of a symbol after an escape; -1 without a table."""
+        if self.table is None:
+            return np.zeros(0, np.uint32), 0, -1
+        words, escape = self.table.full_words(self.k - 1)
+        return words, int(escape), runlength.symbol_bits(self.k - 1)
 
 
 class _Encoder:
@@ -284,7 +305,7 @@ class _Encoder:
     Args:
         kind: The elements.
         n: Number of elements.
-        addresses: Of the old array and of the new one.
+        arrays: The old one and the new one.
         bounds: As in `Residual`.
         changes: Estimated number of elements that change.
 
@@ -297,85 +318,119 @@ class _Encoder:
         self,
         kind: Elements,
         n: int,
-        addresses: tuple[np.uint64, np.uint64],
+        arrays: tuple[NDArray[Any], NDArray[Any]],
         bounds: tuple[int, ...],
         changes: int,
     ) -> None:
         n_contexts = len(bounds) + 1
         self.units = stream_units(n, changes // n_contexts)
-        self._n_streams = -(-n // (self.units * UNIT))
-        self._kind, self._n = kind, n
-        self._arrays = (*addresses, n, kind.width)
-        self._contexts = kind.kernel_arguments(bounds)
+        n_streams = -(-n // (self.units * UNIT))
         # A large tensor's tables come from a sample of its units: rare tokens get an escape.
-        self._stride = max(n // (COUNTED * UNIT), 1)
-        self._plans = self._planned(n_contexts)
-        words = sum(plan.bits for plan in self._plans) * self._stride >> 5
-        self.nbytes = 4 * (words + 2 * self._n_streams * n_contexts)
+        stride = max(n // (COUNTED * UNIT), 1)
+        self._arguments = (*arrays, kind, bounds)
+        counts, sizes = _counted(*self._arguments, 1 if stride > 1 else self.units, stride)
+        self._plans = [
+            _Plan.of(kind, tokens, size, stride > 1) for tokens, size in zip(counts, sizes.tolist())
+        ]
+        words = sum(plan.bits for plan in self._plans) * stride >> 5
+        self.nbytes = 4 * (words + 2 * n_streams * n_contexts)
 
     def contexts(self) -> tuple[Context, ...]:
         """All contexts, coded."""
-        plans, n_streams = self._plans, self._n_streams
-        full = [p.table.full_words(p.k - 1) if p.table else (_NO_WORDS, 0) for p in plans]
-        starts = np.cumsum([0, *(w.size for w, _ in full)], dtype=np.int64)[:-1]
-        words = np.concatenate((*(w for w, _ in full), np.zeros(1, np.uint32)))
-        escapes = np.array([escape for _, escape in full], np.uint32)
-        symbol_bits = np.array([p.symbol_bits for p in plans], np.int64)
-        word_arguments = (words, starts, escapes, symbol_bits)
-        longest = np.array([0, *(p.longest for p in plans)], np.int64)
-        sizes = np.zeros((n_streams, len(plans)), np.int64)
-        parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
-
-        def work(i: int, scratch: workers.Scratch) -> None:
-            elements = min(self.units * UNIT, self._n - i * self.units * UNIT)
-            begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
-            out = scratch.at_least(int(begins[-1]))
-            lists = (*scratch.owns, scratch.places, scratch.edge)
-            arguments = (*word_arguments, begins[:-1], out, sizes[i], *lists)
-            kernels.write_steps(*self._arrays, i, self.units, *self._contexts, *arguments)
-            used = (sizes[i] + 31) >> 5
-            parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
-
-        workers.spread(work, n_streams)
         contexts = []
-        for i, plan in enumerate(plans):
-            if sizes[:, i].any():
-                assert plan.table is not None, "a context with streams has a table"
-                words = np.concatenate([stream_parts[i] for stream_parts in parts])
-                streams = sizes[:, i].astype(np.uint32)
-                code = PrefixCode(words, streams, self.units * UNIT, plan.table)
-                contexts.append(Context(plan.k, code))
-            else:
+        written = _written(*self._arguments, self.units, [plan.code for plan in self._plans])
+        for (words, sizes), plan in zip(written, self._plans):
+            if not sizes.any():
                 contexts.append(Context(1))
+                continue
+            assert plan.table is not None, "a context with streams has a table"
+            streams = sizes.astype(np.uint32)
+            code = PrefixCode(words, streams, self.units * UNIT, plan.table)
+            contexts.append(Context(plan.k, code))
         return tuple(contexts)
 
-    def _planned(self, n_contexts: int) -> list[_Plan]:
-        sampled = self._stride > 1
-        units = 1 if sampled else self.units
-        n_streams = -(-self._n // (units * UNIT * self._stride))
-        pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
-        counts = np.zeros((len(pieces), n_contexts, self._kind.most - 1, MAX_CLASSES), np.int32)
-        tops = np.zeros((len(pieces), n_contexts), np.int64)
-        sizes = np.zeros((len(pieces), n_contexts), np.int64)
 
-        def work(i: int, scratch: workers.Scratch) -> None:
-            lists = (*scratch.owns, scratch.places, scratch.edge)
-            arguments = (*pieces[i], units, self._stride, *self._contexts)
-            kernels.count_steps(*self._arrays, *arguments, counts[i], tops[i], sizes[i], *lists)
+@twin_of(plain.count_steps)
+def _counted(
+    old: NDArray[Any],
+    new: NDArray[Any],
+    kind: Elements,
+    bounds: Sequence[int],
+    units: int,
+    stride: int,
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """See `plain.count_steps`."""
+    n, n_contexts = old.nbytes // kind.width, len(bounds) + 1
+    n_streams = -(-n // (units * UNIT * stride))
+    pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
+    counts = np.zeros((len(pieces), n_contexts, kind.most - 1, MAX_CLASSES), np.int32)
+    tops = np.zeros((len(pieces), n_contexts), np.int64)
+    sizes = np.zeros((len(pieces), n_contexts), np.int64)
+    arguments = *_addresses(old, new), n, kind.width
+    contexts = kind.kernel_arguments(bounds)
 
-        workers.spread(work, len(pieces))
-        most = np.maximum(tops.max(axis=0), int(sampled))
-        return [
-            _Plan.of(self._kind, counts[:, i, :top].sum(axis=0, dtype=np.int64), size, sampled)
-            for i, (top, size) in enumerate(zip(most.tolist(), sizes.sum(axis=0).tolist()))
-        ]
+    def work(i: int, scratch: workers.Scratch) -> None:
+        lists = (scratch.owns[0], scratch.owns[1], scratch.places, scratch.edge)
+        own = (*pieces[i], units, stride, *contexts, counts[i], tops[i], sizes[i])
+        kernel.count(*arguments, *own, *lists)
+
+    workers.spread(work, len(pieces))
+    totals = [
+        counts[:, i, :top].sum(axis=0, dtype=np.int64) for i, top in enumerate(tops.max(axis=0))
+    ]
+    return totals, sizes.sum(axis=0)
 
 
-_NO_WORDS = np.zeros(0, np.uint32)
+@twin_of(plain.write_steps)
+def _written(
+    old: NDArray[Any],
+    new: NDArray[Any],
+    kind: Elements,
+    bounds: Sequence[int],
+    units: int,
+    codes: Sequence[ContextCode],
+) -> list[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
+    """See `plain.write_steps`."""
+    n = old.nbytes // kind.width
+    n_streams = -(-n // (units * UNIT))
+    starts = np.cumsum([0, *(words.size for words, _, _ in codes)], dtype=np.int64)[:-1]
+    words = np.concatenate((*(words for words, _, _ in codes), np.zeros(1, np.uint32)))
+    escapes = np.array([escape for _, escape, _ in codes], np.uint32)
+    symbol_bits = np.array([bits for _, _, bits in codes], np.int64)
+    longest = np.array([0, *(_longest(kind, code) for code in codes)], np.int64)
+    sizes = np.zeros((n_streams, len(codes)), np.int64)
+    parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
+    arguments = *_addresses(old, new), n, kind.width
+    contexts = kind.kernel_arguments(bounds)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        elements = min(units * UNIT, n - i * units * UNIT)
+        begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
+        out = scratch.at_least(int(begins[-1]))
+        own = (words, starts, escapes, symbol_bits, begins[:-1], out, sizes[i])
+        lists = (*scratch.owns, scratch.places, scratch.edge)
+        kernel.write(*arguments, i, units, *contexts, *own, *lists)
+        used = (sizes[i] + 31) >> 5
+        parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
+
+    workers.spread(work, n_streams)
+    return [(np.concatenate([own[i] for own in parts]), sizes[:, i]) for i in range(len(codes))]
+
+
+def _longest(kind: Elements, code: ContextCode) -> int:
+    """The most bits for one change."""
+    words, escape, symbol_bits = code
+    if symbol_bits < 0:
+        return MAX_LENGTH
+    symbols = words.size // (MAX_CLASSES if escape else 1) - 1
+    extra = int(kind.extra_bits(symbols).max())
+    if escape:
+        extra += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
+    return MAX_LENGTH + extra
 
 
 def _contexts(
-    kind: Elements, n: int, addresses: tuple[np.uint64, np.uint64]
+    kind: Elements, n: int, old: NDArray[Any], new: NDArray[Any]
 ) -> tuple[tuple[int, ...], int] | None:
     """The bounds of contexts, and the estimated number of changes; None to make no residual."""
     starts, length = np.zeros(1, np.int64), n
@@ -383,27 +438,44 @@ def _contexts(
         length = STRETCH
         starts = np.linspace(0, n - length, SAMPLED // length).astype(np.int64)
     sampled = length * starts.size
-    counts = np.zeros((FIELDS, kind.most), np.int64)
-    sample = (*addresses, kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
-    lowest = kernels.sample_steps(*sample)
+    counts, lowest = _sampled(old, new, kind, starts, length)
     total = counts.sum(axis=0)
     top = int(np.flatnonzero(total).max())
-    firsts = np.zeros(FIELDS, np.int64)
     # Symbols of steps of one length are counted together; up to 3 bits then tell them apart.
     edges = np.concatenate((np.arange(min(top, LITERAL) + 1), np.arange(LITERAL + 1, top + 1, 8)))
     rows = np.add.reduceat(counts[:, : top + 1], edges, axis=1)
-    n_contexts = kernels.join_rows(rows, CONTEXTS, CONTEXT_BITS * sampled / n, firsts)
-    bits = sum(huffman.entropy(row) for row in rows[:n_contexts])
+    rows, firsts = _joined(rows, CONTEXTS, CONTEXT_BITS * sampled / n)
+    bits = sum(huffman.entropy(row) for row in rows)
     extra = kind.extra_bits(top)
     bits += float((total[1 : top + 1] * (extra + 3 * (extra > 0))).sum())
     if bits > WORTH * 8 * kind.width * sampled:
         return None
-    bounds = tuple(int(lowest + first) for first in firsts[1:n_contexts])
+    bounds = tuple(int(lowest + first) for first in firsts[1:])
     return bounds, int((sampled - total[0]) * n / sampled)
 
 
+@twin_of(plain.sample_steps)
+def _sampled(
+    old: NDArray[Any], new: NDArray[Any], kind: Elements, starts: NDArray[np.int64], length: int
+) -> tuple[NDArray[np.int64], int]:
+    """See `plain.sample_steps`."""
+    counts = np.zeros((FIELDS, kind.most), np.int64)
+    sample = (kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
+    return counts, int(kernel.sample(*_addresses(old, new), *sample))
+
+
+@twin_of(plain.join_rows)
+def _joined(
+    counts: NDArray[np.int64], most: int, cost: float
+) -> tuple[NDArray[np.int64], list[int]]:
+    """See `plain.join_rows`."""
+    rows, firsts = counts.copy(), np.zeros(FIELDS, np.int64)
+    n = kernel.join_rows(rows, most, float(cost), firsts)
+    return rows[:n], firsts[:n].tolist()
+
+
 def _kind_of(table: CodeTable | None) -> int:
-    """The kind of a context's table, as `kernels.read_steps` takes it."""
+    """The kind of a context's table, as `kernels.residuals.read` takes it."""
     return 0 if table is None else 1 if table.classes == 1 else 2
 
 
@@ -412,17 +484,17 @@ def _lookups(
 ) -> tuple[list[NDArray[np.uint64]], NDArray[np.uint64]]:
     """Two look-up tables of each context: for all words, and for words of at most FAST bits."""
     lookups = []
-    fast = np.zeros((len(contexts), 2**kernels.FAST), np.uint64)
-    many = np.empty(2**kernels.FAST, np.uint64)
+    fast = np.zeros((len(contexts), 2**FAST), np.uint64)
+    many = np.empty(2**FAST, np.uint64)
     runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
     for i, table in enumerate(c.table for c in contexts):
         if table is None:
             lookups.append(np.zeros(0, np.uint64))
             continue
-        width = max(int(table.lengths.max()), kernels.FAST)
+        width = max(int(table.lengths.max()), FAST)
         lookup = np.zeros(2**width, np.uint64)
-        kernels.lookup(table.words, table.classes, *runs, width, lookup, many)
+        decode.lookup(table.words, table.classes, *runs, width, lookup, many)
         row = lookup[: fast.shape[1]]
-        fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > kernels.FAST, kernels.ESCAPE, row)
+        fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)
     return lookups, fast

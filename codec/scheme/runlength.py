@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import MAX_CLASSES
+from .limits import MAX_CLASSES
 
 CLASS_BITS = 7  # of the class after an escape
 MAX_TOKENS = 4096  # a table takes 4 KiB at most

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,9 @@ from numpy.typing import NDArray
 
 from codec.errors import StreamError
 
-from . import grouped, prefix, tables
+from . import prefix, tables
 from .coders import coder_of
-from .grouped import Groups
-from .payload import (
-    Constant,
-    DirectPayload,
-    Levels,
-    Matrices,
-    Payload,
-    Sums,
-    advance_survivors,
-    columns_of,
-    matrix_of,
-)
+from .payload import Constant, Levels, Matrices, Payload, Sums, advance_survivors, matrix_of
 from .prefix import PrefixCode
 from .quantize import Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
@@ -39,7 +28,7 @@ from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 MAX_UNIFORM = 2 * MAX_STEPS + 1
-# Levels of a batch, over all codes, columns and tensors: MAX_LEVELS of 100,000 tensors, 256 MiB.
+# Levels of a batch, over all codes and tensors: MAX_LEVELS of 100,000 tensors, 256 MiB.
 MAX_BATCH_LEVELS = 2**26
 
 
@@ -49,9 +38,8 @@ class Encoded:
 
     Attributes:
         payload: The codes, written.
-        levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
-            added one after the other. In a batch (k, m, t): each of the t tensors has levels of its
-            own, 0.0 for a code that it lacks; m is 1 for a plain delta.
+        levels: float32 (k,), levels[0] == 0.0. In a batch (k, t): each of the t tensors has levels
+            of its own, 0.0 for a code that it lacks.
         shape: The delta's.
         bits: x of priority promotion, or None.
         coder: The coder's name.
@@ -71,14 +59,9 @@ class Encoded:
         return len(self.levels)
 
     @property
-    def columns(self) -> int:
-        """How many merged deltas these are; 0 for a plain delta."""
-        return columns_of(self.levels)
-
-    @property
     def is_batch(self) -> bool:
         """Whether each of its tensors has levels of its own, see `batch`."""
-        return self.levels.ndim == 3
+        return self.levels.ndim == 2
 
     @property
     def n_levels(self) -> int:
@@ -119,12 +102,12 @@ class Encoded:
     def stored_levels(self) -> NDArray[np.float32]:
         """float32: the levels as a record stores them.
 
-        All levels but the zero, row by row; or the step size alone; or, in a batch, the levels of
-        one tensor after the other.
+        All levels but the zero; or the step size alone; or, in a batch, the levels of one tensor
+        after the other.
         """
         if self.is_batch:
             return stored_levels(self.levels)
-        return self.levels[1 : 2 if self.uniform else None].reshape(-1)
+        return self.levels[1 : 2 if self.uniform else None]
 
     @property
     def nbytes(self) -> int:
@@ -193,12 +176,9 @@ class LosslessStage:
     Attributes:
         coder: The coder's name.
         shape: The delta's.
-        matrices: Rows and columns of the tensors; () where only code words of single values or
-            runs can serve, in a batch and in merged deltas.
+        matrices: Rows and columns of the tensors; () where only code words can serve, in a batch.
         previous: The code table sent last.
         bits: x of priority promotion, or None.
-        groups: Whether groups of values may be coded: not where survivors are coded several times,
-            with other levels each time.
     """
 
     coder: str
@@ -206,7 +186,6 @@ class LosslessStage:
     matrices: Matrices = ()
     previous: CodeTable | None = None
     bits: int | None = None
-    groups: bool = True
 
     def message(
         self,
@@ -226,35 +205,30 @@ class LosslessStage:
             final: The final code of each code, uint16 (512,); None if codes are final.
             uniform: Whether the levels are uniform steps.
         """
-        coder = coder_of(self.coder)
-        if coder.groups and self.groups and self.matrices:
-            groups, are_final = grouped.settle(survivors, final, code_counts)
-            if groups:
-                counts = Counts(code_counts, None, uniform)
-                return Message(self, survivors, 1, counts, levels, uniform, groups=groups)
-            final = None if are_final else final
-        units, tokens = coder.settle(survivors, final, code_counts)
-        counts = Counts(code_counts, tokens, uniform)
+        coder, units = coder_of(self.coder), 1
+        tokens = None
+        if coder.counts_runs:
+            units, tokens = prefix.settle_tokens(survivors, final, code_counts)
+        else:
+            prefix.settle_codes(survivors, final)
+        m = Message(self, survivors, units, Counts(code_counts, tokens, uniform), levels, uniform)
         if needs_no_bits(code_counts):
-            return Message(self, survivors, units, counts, levels, uniform)
-        choice = tables.choose(counts, self.previous, -(-survivors.units // units))
-        direct = None
-        if self.matrices:
-            kinds = coder.direct_kinds_for(survivors.n, uniform)
-            made = [kind.of(survivors, self.matrices, levels, uniform) for kind in kinds]
-            payloads = [payload for payload in made if payload is not None]
-            direct = min(payloads, key=lambda payload: payload.nbytes, default=None)
-        return Message(self, survivors, units, counts, levels, uniform, choice, direct)
+            return m
+        choice = tables.choose(m.counts, self.previous, m.n_streams)
+        if coder.direct and self.matrices and survivors.n:
+            direct = coder.direct(survivors, self.matrices, levels, uniform)
+            if direct and direct.nbytes < choice.nbytes(m.n_streams):
+                return replace(m, direct=direct)
+        return replace(m, choice=choice)
 
 
 @dataclass(frozen=True)
 class Message:
     """An alphabet ready to be written: its survivors have their final codes.
 
-    units: those of a stream. counts: of codes and tokens. choice: the cheapest code table, None if
-    no bits are needed. direct: the shortest direct payload, if the coder has one for this alphabet.
-    groups: the code of groups, if that serves; the list then has a code for every element, and
-    there is no choice. levels, uniform: as in `Encoded`.
+    units: those of a stream. counts: of codes and tokens. levels, uniform: as in `Encoded`.
+    choice: the cheapest code table; None if there are no code words. direct: the payload of the
+    coder if it is shorter than code words.
     """
 
     stage: LosslessStage
@@ -264,8 +238,7 @@ class Message:
     levels: Levels
     uniform: bool
     choice: Choice | None = None
-    direct: DirectPayload | None = None
-    groups: Groups | None = None
+    direct: Payload | None = None
 
     @property
     def n_streams(self) -> int:
@@ -276,15 +249,12 @@ class Message:
     def most_nbytes(self) -> int:
         """An upper bound of `Encoded.nbytes`."""
         n_levels = len(self.levels) - 1
-        levels_nbytes = 4 * (min(n_levels, 1) if self.uniform else n_levels)
-        if self.groups:
-            return self.groups.nbytes + levels_nbytes
-        if self.choice is None:
-            return levels_nbytes
-        nbytes = self.choice.nbytes(self.n_streams)
+        nbytes = 4 * (min(n_levels, 1) if self.uniform else n_levels)
         if self.direct:
-            nbytes = min(nbytes, self.direct.nbytes)
-        return nbytes + levels_nbytes
+            nbytes += self.direct.nbytes
+        elif self.choice:
+            nbytes += self.choice.nbytes(self.n_streams)
+        return nbytes
 
 
 def needs_no_bits(counts: NDArray[np.int64]) -> bool:
@@ -303,21 +273,14 @@ def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[E
     Returns:
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
-    moved = segments and segments.tracks_only()
-    if m.groups:
-        words, sums = grouped.write(m.survivors, m.groups, m.levels, moved, mode)
-        return _encoded(m, words), sums
+    stage, moved = m.stage, segments and segments.tracks_only()
+    e = Encoded(m.direct or Constant(), m.levels, stage.shape, stage.bits, stage.coder, m.uniform)
+    if m.direct:
+        return e, advance_survivors(m.survivors, m.levels, moved, mode)
     if m.choice is None:
-        e = _encoded(m, Constant())
         return e, advance(e, moved, mode)
-    if m.direct and m.direct.nbytes < m.choice.nbytes(m.n_streams):
-        return _encoded(m, m.direct), advance_survivors(m.survivors, m.levels, moved, mode)
-    payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, segments, mode)
-    return _encoded(m, payload), sums
-
-
-def _encoded(m: Message, payload: Payload) -> Encoded:
-    return Encoded(payload, m.levels, m.stage.shape, m.stage.bits, m.stage.coder, m.uniform)
+    payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, moved, mode)
+    return replace(e, payload=payload), sums
 
 
 def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
@@ -337,8 +300,8 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
-    if e.is_batch and e.levels.shape[2] != segments.tracks.size:
-        raise StreamError(f"levels of {e.levels.shape[2]} tensors, not of {segments.tracks.size}")
+    if e.is_batch and e.levels.shape[1] != segments.tracks.size:
+        raise StreamError(f"levels of {e.levels.shape[1]} tensors, not of {segments.tracks.size}")
     return e.payload.advance(e.levels, e.uniform, segments, mode)
 
 
@@ -361,41 +324,40 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError(f"levels that are not 1 to {most} float32 numbers")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
         raise StreamError("levels that are not zero, then finite numbers")
-    if e.uniform and (e.is_batch or not _are_steps(e.levels.reshape(-1))):
+    if e.uniform and (e.is_batch or not _are_steps(e.levels)):
         raise StreamError("levels are not multiples of a step size above 0")
     if not isinstance(e.payload, Payload):
         raise StreamError("a payload of no kind")
-    if e.payload.SINGLE and e.levels.size > e.k:
-        raise StreamError(f"{e.payload.a_title()} of a batch or of several steps")
+    if e.payload.SHARED and e.is_batch:
+        raise StreamError(f"{e.payload.a_title()} of a batch")
     e.payload.check(n, e.k)
 
 
 def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.unsignedinteger[Any]]:
     """Number of levels that a batch stores for each tensor: (t,) uint8, or uint16 if k > 256.
 
-    levels: (k, m, t). Code 0's level is not stored.
+    levels: (k, t). Code 0's level is not stored.
     """
     dtype: Any = np.uint8 if len(levels) <= 256 else np.uint16
     return _numbers_of_levels(levels).astype(dtype)
 
 
 def stored_levels(levels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The levels of a batch as a vector, in the order of a record. levels: (k, m, t)."""
-    rows = np.arange(1, len(levels)) <= _numbers_of_levels(levels)[:, None]
-    return levels[1:].transpose(2, 0, 1)[rows].reshape(-1)
+    """The levels of a batch as a vector, in the order of a record. levels: (k, t)."""
+    return levels[1:].T[np.arange(1, len(levels)) <= _numbers_of_levels(levels)[:, None]]
 
 
 def _numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.int64]:
     """int64 (t,): each tensor's last code with a level other than 0."""
     codes = np.arange(len(levels))[:, None]
-    return np.where((levels != 0).any(axis=1), codes, 0).max(axis=0)
+    return np.where(levels != 0, codes, 0).max(axis=0)
 
 
 def _are_levels(levels: object, most: int) -> bool:
     return (
         isinstance(levels, np.ndarray)
         and levels.dtype == np.float32
-        and levels.ndim in (1, 2, 3)
+        and levels.ndim in (1, 2)
         and 1 <= len(levels) <= most
         and 0 not in levels.shape
     )

@@ -16,11 +16,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels, workers
-from .kernels import N_BINS, UNIT
+from . import plain, workers
+from .kernels import collect as kernel
+from .kernels import machine
+from .limits import N_BINS, UNIT, WORD
 from .memory import Pages
-from .quantize import EXACT_BINS, Codes, Histogram, Promotion, Tallies
+from .plain import Bins
+from .quantize import EXACT_BINS, Codes, Histogram, Promotion
 from .remainder import Remainder
+from .twins import twin_of
 
 PROBED = 4  # units, at least, for a probe: in fewer, the threshold rises soon enough without it
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
@@ -77,13 +81,13 @@ class _Memory:
     """
 
     def __init__(self, units: int) -> None:
-        self.marks = np.empty(units * (UNIT // kernels.WORD), np.uint64)
+        self.marks = np.empty(units * (UNIT // WORD), np.uint64)
         self.codes = Pages(units * UNIT)
 
 
 @dataclass
 class Survivors:
-    """Marks and codes of n elements, see `kernels`.
+    """Marks and codes of n elements, see `kernels.collect`.
 
     marks: uint64 (units * 1024,). codes: uint8 or uint16 (units * 65536,). numbers: int32
     (units,): survivors of each unit.
@@ -108,9 +112,10 @@ class Survivors:
     @property
     def all_codes(self) -> NDArray[np.uint16]:
         """The code of each element, survivor or not: uint16 (n,)."""
-        codes = np.zeros(self.units * UNIT, np.uint16)
-        kernels.unpack_codes(self.marks, self.codes, 0, self.units, codes)
-        return codes[: self.n]
+        positions, codes = plain.survivors_of(self)
+        all_codes = np.zeros(self.n, np.uint16)
+        all_codes[positions] = codes
+        return all_codes
 
     def of_width(self, itemsize: int) -> Survivors:
         """The same memory for codes of 1 byte, or of 2 if these have 2."""
@@ -123,7 +128,7 @@ class Survivors:
         ends = np.cumsum(self.numbers)
         unit = int(np.searchsorted(ends, most))
         n_last = most - int(ends[unit] - self.numbers[unit])
-        words = UNIT // kernels.WORD
+        words = UNIT // WORD
         marks = self.marks[unit * words : (unit + 1) * words]
         bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
         bits[np.flatnonzero(bits)[n_last:]] = 0
@@ -165,7 +170,7 @@ class _MemoryPool:
             memory = _Memory(0)
         if memory.codes.content.size < units * UNIT * itemsize:
             memory = _Memory(units * itemsize)
-        marks = memory.marks[: units * (UNIT // kernels.WORD)]
+        marks = memory.marks[: units * (UNIT // WORD)]
         numbers = np.empty(units, np.int32)
         yield Survivors(n, marks, memory.codes.content, numbers, memory).of_width(itemsize)
         # not after an error: another thread may still write there
@@ -204,8 +209,9 @@ class Collected:
             code_counts = s.keep_first(most, N_BINS)
             count = np.where(histogram.count > 0, code_counts[code_of_bin], 0)
             # The mean mantissa of a bin is exact: where only some members are kept, all are equal.
-            mantissas = histogram.mantissas * count // np.maximum(histogram.count, 1)
-            histogram = replace(histogram, count=count, mantissas=mantissas)
+            mantissas = histogram.bins.mantissas * count // np.maximum(histogram.count, 1)
+            bins = histogram.bins._replace(count=count, mantissas=mantissas)
+            histogram = replace(histogram, bins=bins)
         return replace(self, histogram=histogram)
 
 
@@ -217,8 +223,7 @@ def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
     """
     most = N_BINS if keep is None else keep
     with _pool.borrow(segments.n, 1) as survivors:
-        least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
-        histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
+        histogram, least, energy = _collect(segments, most, 1, FOLDED_BINS, survivors)
         fits = histogram.fits_a_byte
         if not fits:  # once more, without the small magnitudes
             histogram, least, energy = _collect(segments, most, least, FOLDED_BINS, survivors)
@@ -242,64 +247,54 @@ def memory_for(n: int) -> Iterator[Survivors]:
 def packed(codes: Codes) -> Iterator[Survivors]:
     """Codes, one for each element, as survivors."""
     with _pool.borrow(codes.size, codes.itemsize) as survivors:
-        s = survivors
-
-        def work(i: int, _scratch: workers.Scratch) -> None:
-            kernels.pack_codes(codes, *pieces[i], s.marks, s.codes, s.numbers)
-
-        pieces = workers.pieces(s.units)
-        workers.spread(work, len(pieces))
+        _pack(codes, survivors)
         yield survivors
 
 
-def _probe(segments: Segments, keep: int) -> int:
-    with workers.scratch() as scratch:
-        count = np.zeros(N_BINS, np.int64)
-        return int(
-            kernels.probe(
-                segments.sources, segments.tracks, segments.starts, keep, scratch.delta, count
-            )
-        )
+@twin_of(plain.pack)
+def _pack(codes: Codes, s: Survivors) -> None:
+    """See `plain.pack`."""
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        kernel.pack(codes, *pieces[i], s.marks, s.codes, s.numbers)
+
+    pieces = workers.pieces(s.units)
+    workers.spread(work, len(pieces))
 
 
 def _collect(
     segments: Segments, keep: int, least: int, code_of_bin: NDArray[np.uint16], s: Survivors
 ) -> tuple[Histogram, int, float]:
-    """Collect survivors into ``s``.
+    bins, least, energy = _collected(segments, keep, least, code_of_bin, s)
+    return Histogram(bins, code_of_bin), least, energy
 
-    Returns:
-        The histogram, the magnitude from which on it is complete, and the sum of all squares.
-    """
+
+@twin_of(plain.collect)
+def _collected(
+    segments: Segments, keep: int, least: int, code_of_bin: NDArray[np.uint16], s: Survivors
+) -> tuple[Bins, int, float]:
+    """See `plain.collect`. Some members of smaller bins survive, too, until they are settled."""
+    arrays = segments.sources, segments.tracks, segments.starts
+    if keep < N_BINS and s.units >= PROBED:
+        with workers.scratch() as scratch:
+            count = np.zeros(N_BINS, np.int64)
+            least = max(least, int(kernel.probe(*arrays, keep, scratch.delta, count)))
     pieces = workers.pieces(s.units, least=8)
-    tallies = Tallies(len(pieces))
+    bins = [Bins.empty() for _ in pieces]
     threshold = np.uint32(least)
     reached = np.full(len(pieces), threshold)
     energy = np.zeros(s.units)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
-        reached[i] = kernels.collect(
-            segments.sources,
-            segments.tracks,
-            segments.starts,
-            *pieces[i],
-            keep,
-            threshold,
-            code_of_bin,
-            scratch.delta,
-            s.marks,
-            s.codes,
-            s.numbers,
-            *tallies.of(i),
-            tallies.mantissas_of(i),
-            energy,
-        )
+        found = (scratch.delta, s.marks, s.codes, s.numbers, *bins[i], energy)
+        reached[i] = kernel.survivors(*arrays, *pieces[i], keep, threshold, code_of_bin, *found)
         # A lower threshold from another piece does no harm. But below the highest threshold,
-        # the histogram is incomplete.
+        # the bins are incomplete.
         threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))
-    return tallies.together(code_of_bin), int(reached.max(initial=least)), float(energy.sum())
+    return Bins.joined(bins), int(reached.max(initial=least)), float(energy.sum())
 
 
 def _are_dense(numbers: NDArray[np.int32]) -> bool:
@@ -309,4 +304,14 @@ def _are_dense(numbers: NDArray[np.int32]) -> bool:
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
     flat = [a if a.ndim == 1 else a.reshape(-1) for a in arrays]
-    return np.array(list(map(kernels.address, flat)), np.uint64)
+    return np.array(list(map(_address, flat)), np.uint64)
+
+
+def _address_of(array: NDArray[np.float32]) -> int:
+    return array.ctypes.data
+
+
+@twin_of(_address_of)
+def _address(array: NDArray[np.float32]) -> int:
+    """The address of a vector's data, seven times as fast as from numpy."""
+    return int(machine.address(array))

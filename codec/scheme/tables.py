@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from codec.errors import CodeTableError
 from codec.lazy import lazy
 
-from . import huffman, kernels, runlength
-from .kernels import MAX_CLASSES
+from . import huffman, plain, runlength
+from .kernels import codes as kernel
+from .limits import MAX_CLASSES
+from .twins import twin_of
 
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, MAX_CLASSES)  # numbers to choose from
 
@@ -98,11 +100,10 @@ class CodeTable:
     def _cost_of(self, counts: Counts, tokens: NDArray[np.int64]) -> int:
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
         escaped += runlength.symbol_bits(counts.codes.size - 1)
-        extra_bits = runlength.EXTRA_BITS
-        return int(kernels.token_bits(tokens, self.lengths, self.classes, escaped, extra_bits))
+        return _token_bits(tokens, self.lengths, self.classes, escaped)
 
     def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
-        """For `kernels.write`: each token's word (0 if it is escaped), and the escape's word."""
+        """For `prefix.write`: each token's word (0 if it is escaped), and the escape's word."""
         if self.classes == 1:
             return self.words, np.uint32(0)
         words, full = self.words, np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
@@ -226,3 +227,11 @@ def _best_classes(tokens: NDArray[np.int64], most: int, symbol_bits: int) -> int
         bits = float((counts * huffman.log2(np.maximum(total / counts, 1))).sum())
         bits_by_classes[classes] = bits + escaped * extra
     return min(bits_by_classes, key=lambda classes: bits_by_classes[classes])
+
+
+@twin_of(plain.token_bits)
+def _token_bits(
+    tokens: NDArray[np.int64], lengths: NDArray[np.uint8], classes: int, escaped_bits: int
+) -> int:
+    """See `plain.token_bits`."""
+    return int(kernel.token_bits(tokens, lengths, classes, escaped_bits, runlength.EXTRA_BITS))

@@ -28,8 +28,8 @@ from codec.state.tree import Parts, unflatten
 
 from .delta import Delta
 from .digest import digest
+from .limits import CHANGE, LOOK
 from .origin import Origin
-from .payload import CHANGE, LOOK
 from .stream import advance
 from .survivors import Segments
 from .tables import CodeTable

@@ -29,7 +29,8 @@ from .coding import UNSET, Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .digest import digest
 from .distance import fit_distance
-from .payload import CHANGE, LOOK, matrices_of
+from .limits import CHANGE, LOOK
+from .payload import matrices_of
 from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
@@ -418,14 +419,8 @@ def _stage(
     coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
 ) -> LosslessStage:
     """The lossless stage of an alphabet that is no batch."""
-    return LosslessStage(
-        coding.coder,
-        _shape(tensors),
-        matrices_of(tensors),
-        previous,
-        coding.bits,
-        groups=coding.budget is None,
-    )
+    shape = _shape(tensors)
+    return LosslessStage(coding.coder, shape, matrices_of(tensors), previous, coding.bits)
 
 
 def _quantization(steps: Steps, stage: LosslessStage) -> Quantization:

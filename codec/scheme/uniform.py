@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 from codec.errors import SettingsError
 from codec.lazy import lazy
 
-from . import huffman, kernels, workers
-from .kernels import FINE_SHIFT, N_FINE
+from . import huffman, plain, workers
+from .kernels import collect as kernel
+from .limits import FINE_SHIFT, N_FINE, NON_FINITE_FIELD, UNIT
 from .remainder import Remainder
 from .survivors import Segments, Survivors, memory_for
+from .twins import twin_of
 
 OFFSET = 0.375  # with a budget: it left the smallest distance, over models and optimizers
 # The offset with a tolerance: it minimizes the largest error. Also with a distance: with a smaller
@@ -98,7 +100,7 @@ class Magnitudes:
 
     def share_left(self, size: float, offset: float) -> float:
         """The estimated share of the sum of squares that steps of this size leave."""
-        return float(kernels.squares_left(*self._bins, size, offset)) / max(self._energy, 1e-300)
+        return _squares_left(*self._bins, size, offset) / max(self._energy, 1e-300)
 
     def size_leaving(self, share: float, offset: float, low: float, high: float) -> float:
         """The step size in [low, high] that leaves about this share of the sum of squares."""
@@ -123,7 +125,7 @@ class Magnitudes:
 
 def _edges() -> NDArray[np.float64]:
     """The rising lower ends of all fine bins, and the upper end of the last one."""
-    finite = np.arange(kernels.NON_FINITE_FIELD << 6, dtype=np.uint32) << FINE_SHIFT
+    finite = np.arange(NON_FINITE_FIELD << 6, dtype=np.uint32) << FINE_SHIFT
     edges = finite.view(np.float32).astype(np.float64)
     return np.append(edges, 2.0**128 * np.arange(1, N_FINE - finite.size + 2))
 
@@ -133,18 +135,37 @@ _EDGES = _edges()
 
 def magnitudes_of(segments: Segments, *, sampled: bool = False) -> Magnitudes:
     """The magnitudes of sources - tracks. sampled: read only a sample of a large delta."""
-    pieces = workers.pieces(-(-segments.n // kernels.UNIT), least=8)
+    return Magnitudes(*_magnitudes(segments, max(segments.n // SAMPLE, 1) if sampled else 1))
+
+
+@twin_of(plain.magnitudes)
+def _magnitudes(
+    segments: Segments, stride: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], int]:
+    """See `plain.magnitudes`."""
+    pieces = workers.pieces(-(-segments.n // UNIT), least=8)
     count = np.zeros((len(pieces), N_FINE), np.int64)
-    high = np.zeros((len(pieces), segments.tracks.size), np.uint32)
+    high = np.zeros((len(pieces), len(segments.starts) - 1), np.uint32)
     read = np.zeros(len(pieces), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
-    stride = max(segments.n // SAMPLE, 1) if sampled else 1
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        read[i] = kernels.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
+        read[i] = kernel.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
 
     workers.spread(work, len(pieces))
-    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), int(read.sum()))
+    return count.sum(axis=0), high.max(axis=0, initial=0), int(read.sum())
+
+
+@twin_of(plain.squares_left)
+def _squares_left(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    count: NDArray[np.int64],
+    size: float,
+    offset: float,
+) -> float:
+    """See `plain.squares_left`."""
+    return float(kernel.squares_left(low, high, count, size, offset))
 
 
 @dataclass(frozen=True)
@@ -221,53 +242,49 @@ class UniformQuantizer:
 
     def _quantized(self, size: np.float32, most: int, end: int, other: float) -> Steps:
         s = self._wide.of_width(1 if most <= NARROW else 2)
-        pieces = workers.pieces(s.units, least=8)
-        counts_by_piece = np.zeros((len(pieces), 2 * most + 1), np.int64)
-        energy, left_over = np.zeros((2, s.units))
-        arrays = self.segments.sources, self.segments.tracks, self.segments.starts
-        least = _first_step(1 / float(size), self.offset)
-        beyond_end = _first_step(1 / other, self.offset)
-
-        def work(i: int, scratch: workers.Scratch) -> None:
-            kernels.collect_uniform(
-                *arrays,
-                *pieces[i],
-                least,
-                end,
-                beyond_end,
-                float(size),
-                self.offset,
-                scratch.delta,
-                s.marks,
-                s.codes,
-                s.numbers,
-                counts_by_piece[i],
-                energy,
-                left_over,
-            )
-
-        workers.spread(work, len(pieces))
-        counts = counts_by_piece.sum(axis=0)
+        thresholds = tuple(_first_step(1 / each, self.offset) for each in (float(size), other))
+        step = float(size), self.offset
+        counts, squares, left = _collected(self.segments, thresholds, end, step, most, s)
         beyond, counts[0] = int(counts[0]), 0
         counts[0] = s.n - counts.sum()
         codes_used = np.flatnonzero(counts)
         counts = counts[: int(codes_used[-1]) + 1 if codes_used.size else 1]
         levels = levels_of(size, counts.size)
-        remainder = Remainder(float(energy.sum()), max(float(left_over.sum()), 0.0))
+        remainder = Remainder(float(squares.sum()), max(float(left.sum()), 0.0))
         return Steps(s, counts, levels, remainder, beyond + (not np.isfinite(levels[-1])))
+
+
+@twin_of(plain.steps)
+def _collected(
+    segments: Segments,
+    thresholds: tuple[np.uint32, ...],
+    end: int,
+    step: tuple[float, float],
+    most: int,
+    s: Survivors,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """See `plain.steps`."""
+    pieces = workers.pieces(s.units, least=8)
+    counts = np.zeros((len(pieces), 2 * most + 1), np.int64)
+    squares, left = np.zeros((2, s.units))
+    arrays = segments.sources, segments.tracks, segments.starts
+    least, beyond_end = thresholds
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        steps = least, end, beyond_end, *step
+        found = s.marks, s.codes, s.numbers, counts[i], squares, left
+        kernel.steps(*arrays, *pieces[i], *steps, scratch.delta, *found)
+
+    workers.spread(work, len(pieces))
+    return counts.sum(axis=0), squares, left
 
 
 def largest_of(array: NDArray[np.float32]) -> float:
     """The largest magnitude of the finite values."""
-    words = array.reshape(-1).view(np.uint32)
-    pieces = workers.pieces(words.size, least=kernels.UNIT)
-    high = np.zeros(len(pieces), np.uint32)
-
-    def work(i: int, _scratch: workers.Scratch) -> None:
-        high[i] = kernels.largest(words[slice(*pieces[i])])
-
-    workers.spread(work, len(pieces))
-    return float(high.max(initial=0).astype(np.uint32).view(np.float32))
+    largest = np.maximum(array.max(initial=0), -array.min(initial=0))
+    if not np.isfinite(largest):
+        largest = np.abs(array, where=np.isfinite(array), out=np.zeros_like(array)).max(initial=0)
+    return float(largest)
 
 
 @contextmanager

@@ -1,61 +1,185 @@
-"""Compiles the kernels before they are needed."""
+"""Loads the kernels, and compiles them first where that has not been done: see `twins`.
+
+Nobody has to wait for it: until the kernels are there, their twins in numpy do the work.
+"""
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import importlib.util
+import logging
 import os
 import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codec import child
 from codec.state.tensors import TensorSpec
 
-from . import batch, huffman, kernels
+from . import batch, huffman, twins
 from .coders import CODERS, CONTEXT
-from .kernels import UNIT
-from .payload import LOOK
-from .prefix import PrefixCode, check_words
+from .kernels import machine
+from .limits import UNIT
 from .quantize import quantize
 from .residual import residual_of
-from .stream import Encoded, advance, decode, encode
+from .stream import decode, encode
 from .survivors import PROBED, Segments
-from .tables import CodeTable
 from .tracker import Tracker
-from .workers import threads
 
 SPARING = 256  # of so many values, one
-_CODERS = tuple(CODERS)
-_COMPILE = "from codec.scheme.warmup import compile_all; compile_all()"
-_LOADED = threading.Event()  # set as soon as this process has the kernels
+NS_A_VALUE = 600  # of a save without kernels, its check included
+NS_A_BYTE = 1000  # of a delta that is decoded without kernels
+PLAIN_SECONDS = 1.0  # a save that would take longer in numpy is a base until the kernels are there
+LOADING_SECONDS, COMPILING_SECONDS = 2.0, 90.0  # rough times until kernels are there
+_COMPILE = "import os; os.nice(19); from codec.scheme.warmup import warm_up; warm_up()"
+
+_log = logging.getLogger(__name__)
+_loading = threading.Lock()
+
+
+class _EndsError(Exception):
+    """The process ends before the kernels are loaded."""
+
+
+class _Beside:
+    """The thread that loads kernels, once a process. process: compiles them, if need be."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.thread: threading.Thread | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.ends = False
+
+    def end(self) -> None:
+        """Let nothing run while the interpreter goes."""
+        if self.pid == os.getpid() and self.thread is not None:
+            self.ends = True
+            if self.process is not None:
+                self.process.terminate()
+            self.thread.join()
+
+    def check(self) -> None:
+        """Raise _EndsError in the thread that loads, if the process ends."""
+        if self.ends and threading.current_thread() is self.thread:
+            raise _EndsError
+
+
+_beside = _Beside()
+
+
+def is_installed() -> bool:
+    """Whether numba is there. Without it everything works, and large states take longer."""
+    return importlib.util.find_spec("numba") is not None
 
 
 def warm_up() -> None:
-    """Compile the kernels, or load them from numba's cache.
+    """Load the kernels from numba's cache, or compile them, which takes about a minute.
 
-    Without this call the first save of a process takes seconds longer. Only the kernels for deltas
-    with more than 128 exponents are left out. The most common kernels come first. Several threads
-    may call this; once it is done, another call returns at once.
+    Then all threads use them. Without this call a `Checkpointer` lets them be loaded, or compiled,
+    while the training goes on. Returns at once if they are loaded, and where numba is not
+    installed. Several threads may call this.
     """
-    if _LOADED.is_set():
+    if not is_installed():
         return
+    with _loading:
+        if twins.takes_compiled():
+            return
+        machine.load()
+        with twins.taking(compiled=True):
+            _call_all()
+        with suppress(OSError):  # then they will be compiled again
+            _marker().touch()
+        twins.use_compiled()
+
+
+def load_beside() -> None:
+    """Begin to load the kernels in a thread. What is missing in numba's cache is compiled first,
+    by another process.
+
+    Compiling uses one processor, at the lowest priority. Both end with this process.
+    """
+    if twins.takes_compiled() or _beside.pid == os.getpid() or not is_installed():
+        return
+    _beside.__init__()  # type: ignore[misc]  # also in a fork of a process that loads
+    _beside.pid = os.getpid()
+    _beside.thread = threading.Thread(target=_load_beside, name="kernels", daemon=True)
+    try:
+        _beside.thread.start()
+    except RuntimeError:  # no more threads
+        _beside.thread = None
+        return
+    atexit.register(_beside.end)
+
+
+def _load_beside() -> None:
+    try:
+        if not is_compiled():
+            _beside.process = subprocess.Popen(
+                child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
+            _beside.check()
+            _beside.process.wait()
+        _beside.check()
+        warm_up()
+    except _EndsError:
+        pass
+    except OSError as exc:  # no more processes
+        _log.info("the kernels are not compiled beside: %s", exc)
+
+
+def wait_for(nbytes: int) -> None:
+    """Load the kernels before deltas of so many bytes are decoded, if that is faster in all."""
+    seconds = NS_A_BYTE * 1e-9 * nbytes
+    if seconds < LOADING_SECONDS or twins.takes_compiled() or not is_installed():
+        return
+    if seconds > (LOADING_SECONDS if is_compiled() else COMPILING_SECONDS):
+        warm_up()
+
+
+def is_too_slow(values: int) -> bool:
+    """Whether a delta of so many lossy values should wait until the kernels are loaded."""
+    slow = NS_A_VALUE * 1e-9 * values > PLAIN_SECONDS
+    return slow and not twins.takes_compiled() and is_installed()
+
+
+def is_compiled() -> bool:
+    """Whether numba's cache has the kernels of this version, for this processor."""
+    machine.load()
+    return _marker().exists()
+
+
+def _marker() -> Path:
+    """A file that says that the cache has all kernels; in a folder that never exists if there is
+    no cache."""
+    from numba import __version__
+    from numba.core.registry import cpu_target
+
+    target = cpu_target.target_context.codegen().magic_tuple()
+    name = hashlib.blake2b(repr((machine.stamp(), target, __version__)).encode(), digest_size=8)
+    return Path(machine.cache_folder() or os.devnull, f"kernels-{name.hexdigest()}.compiled")
+
+
+def _call_all() -> None:
+    """Call every kernel with the types that a save and a restore have, the most common first.
+
+    Only those for deltas with more than 128 exponents are left out.
+    """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
-    quantized = quantize(values, 2)
-    assert quantized.buckets is not None, "quantize knows its buckets"
-    quantized.buckets.energies(values)
-    lengths = encode(quantized).code_lengths
-    huffman.unpack_lengths(_read_only(huffman.pack_lengths(lengths)), lengths.size)
+    lengths = encode(quantize(values, 2)).code_lengths
+    huffman.unpack_lengths(
+        np.frombuffer(huffman.pack_lengths(lengths).tobytes(), np.uint8), lengths.size
+    )
     start = {"w": np.zeros_like(values)}
-    # Groups of buckets, steps whose codes take 1 byte and 2, and runs with codes of 1 byte.
+    # Buckets, steps whose codes take 1 byte and 2, and a budget.
     targets: tuple[dict[str, float], ...]
     targets = {}, {"tolerance": 0.1}, {"tolerance": 0.001}, {"budget": 0.3}
     for target in targets:
-        for coder in _CODERS:
+        for coder in CODERS:
+            _beside.check()
             # Threads keep the memory in which they have coded contexts.
             stride = SPARING if coder == CONTEXT.name else 1
             state = {"w": values[::stride].copy()}
@@ -64,93 +188,13 @@ def warm_up() -> None:
             tracker.commit(step)
             tracker.step(state)
             decode(step.groups[0].encoded)
-    check_words(_read_only(np.ones(1, np.uint32)), np.ones(1, np.uint32))
-    few = {"w": values[:UNIT]}  # one arithmetic code
+    few = {"w": values[:UNIT]}
     tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
     tracker.commit(tracker.prepare(few))
-    segments = Segments([start["w"]], [_read_only(values)])
-    batch.quantized(segments, keep=7)
+    read_only = np.frombuffer(values.tobytes(), np.float32)  # as arrays of a record are
+    batch.quantized(Segments([start["w"]], [read_only]), keep=7)
+    _beside.check()
     old = np.arange(4096, dtype=np.int32)
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
     assert residual is not None, "all elements change by 1"
     residual.applied(old)
-    _LOADED.set()
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only copy, as arrays from a record are."""
-    return np.frombuffer(array.tobytes(), array.dtype)
-
-
-def warm_up_beside() -> subprocess.Popen[bytes] | None:
-    """Start a process that compiles the kernels into numba's cache, decoders first.
-
-    Compiling uses one processor. Meanwhile this process trains, or compiles what it needs first: a
-    save needs encoders before decoders.
-
-    Returns:
-        The process, which ends by itself or with this one; None if there is nothing to compile,
-        numba has no folder for a cache, the codec has only one thread, or the system refuses to
-        read the cache or to start a process.
-    """
-    try:
-        if threads() == 1 or is_compiled():
-            return None
-        process = subprocess.Popen(
-            child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
-    except OSError:
-        return None
-    atexit.register(_end, process, os.getpid())
-    with suppress(RuntimeError):  # no more threads; the process then stays, as a zombie
-        threading.Thread(target=process.wait, daemon=True).start()
-    return process
-
-
-def _end(process: subprocess.Popen[bytes], parent: int) -> None:
-    if os.getpid() != parent:  # a fork of it: the process is not its own
-        return
-    process.terminate()
-    process.wait()
-
-
-def is_compiled() -> bool:
-    """Whether numba's cache has the kernels of this version, or numba has no folder for a cache.
-
-    Those that are compiled first and last stand for all: the process may have ended in between. A
-    cache entry older than the kernels' source belongs to another version.
-    """
-    kernels.load()
-    folder = kernels.read.stats.cache_path
-    if folder is None:
-        return True
-    source = Path(kernels.__file__)
-    changed = source.stat().st_mtime
-
-    def is_cached(kernel: Any) -> bool:
-        entries = Path(folder).glob(f"{source.stem}.{kernel.__name__}-*.nbi")
-        return any(entry.stat().st_mtime >= changed for entry in entries)
-
-    return is_cached(kernels.read) and is_cached(kernels.read_steps)
-
-
-def compile_all() -> None:
-    """Compile what decoders need, then everything else."""
-    track = np.zeros(300, np.float32)
-    table = huffman.unpack_lengths(_read_only(huffman.pack_lengths(_LENGTHS)), _LENGTHS.size)
-    advance(made_by_hand(CodeTable(table, classes=1)), Segments([track]), LOOK)
-    warm_up()
-
-
-# The code of 300 values: 0.5 at 3 and 120, -0.25 at 50, 1 at 121, 0.5 at 290, and 0 elsewhere.
-_LENGTHS = np.array([1, 3, 2, 3], np.uint8)
-_PAYLOAD = np.array([8, 3_670_016, 0, 1_744_830_464, 0, 0, 0, 0, 0, 256], np.uint32)
-_PAYLOAD_BITS = 307
-
-
-def made_by_hand(table: CodeTable) -> Encoded:
-    """An encoding made without any encoder, which would have to be compiled."""
-    levels = np.array([0, 1, 0.5, -0.25], np.float32)
-    bits = np.array([_PAYLOAD_BITS], np.uint32)
-    payload = PrefixCode(_PAYLOAD, bits, UNIT, table)
-    return Encoded(payload, levels, (300,), bits=2, coder="huffman")

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from codec.errors import SettingsError
 
-from . import kernels
+from .kernels import contexts, decode, residuals
+from .limits import BLOCK, MAX_CONTEXTS, WORD
 from .memory import Pages
 
 SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
@@ -30,22 +31,21 @@ class Scratch:
     """Small arrays that one thread reuses, so that they stay in its cache."""
 
     def __init__(self) -> None:
-        self.delta = np.empty((3, kernels.BLOCK), np.float32)
-        self.groups = np.empty(kernels.GROUPED, np.uint16)
-        self.positions = np.empty(kernels.ROW, np.uint32)
-        self.codes = np.empty(kernels.ROW, np.uint16)
-        self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
-        self.moved = np.empty((2, kernels.ROW), np.uint32)
-        self.states = np.empty((kernels.LANES, 7), np.int64)
-        words = kernels.CHUNK // kernels.WORD
-        self.edge = np.empty((2, kernels.WORD), np.uint64)
-        self.owns = np.empty((2, kernels.MAX_CONTEXTS, words), np.uint64)
-        self.places = np.empty(kernels.CHUNK + kernels.WORD, np.uint64)
-        self.marks = np.empty((kernels.MAX_CONTEXTS, words + 2), np.uint64)
-        self.moves = np.empty((kernels.MAX_CONTEXTS, kernels.CHUNK), np.uint64)
-        self.contexts = np.empty(kernels.N_CONTEXTS, np.uint32)
+        self.delta = np.empty((3, BLOCK), np.float32)
+        self.positions = np.empty(decode.ROW, np.uint32)
+        self.codes = np.empty(decode.ROW, np.uint16)
+        self.listed = np.empty(decode.LANES * decode.ROW, np.uint64)
+        self.moved = np.empty((2, decode.ROW), np.uint32)
+        self.states = np.empty((decode.LANES, 7), np.int64)
+        words = residuals.CHUNK // WORD
+        self.edge = np.empty((2, WORD), np.uint64)
+        self.owns = np.empty((2, MAX_CONTEXTS, words), np.uint64)
+        self.places = np.empty(residuals.CHUNK + WORD, np.uint64)
+        self.marks = np.empty((MAX_CONTEXTS, words + 2), np.uint64)
+        self.moves = np.empty((MAX_CONTEXTS, residuals.CHUNK), np.uint64)
+        self.contexts = np.empty(contexts.N_CONTEXTS, np.uint32)
         self.words = np.empty(0, np.uint32)
-        self._by_column = np.empty((kernels.BY_COLUMN, 0), np.int32)
+        self._by_column = np.empty((contexts.BY_COLUMN, 0), np.int32)
 
     def at_least(self, n: int) -> NDArray[np.uint32]:
         """An array of at least n uint32, with any content."""
@@ -54,9 +54,9 @@ class Scratch:
         return self.words
 
     def by_column(self, n: int) -> NDArray[np.int32]:
-        """What `kernels.code_contexts` notes of at least n columns, with any content."""
+        """What `kernels.contexts.code` notes of at least n columns, with any content."""
         if self._by_column.shape[1] < n:
-            self._by_column = np.empty((kernels.BY_COLUMN, n + n // 4), np.int32)
+            self._by_column = np.empty((contexts.BY_COLUMN, n + n // 4), np.int32)
         return self._by_column
 
 

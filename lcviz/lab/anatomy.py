@@ -62,9 +62,9 @@ class Alphabet:
     energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
-    encoded: as in the record, but with the first FIRST_WORDS of the payload only. An arithmetic
-    code is whole, because it can only be read as a whole. new_sizes: bytes of the same symbols
-    with a new table, by coder as in `coded_sizes`. shapes: of its tensors.
+    encoded: as in the record, but with the first FIRST_WORDS of the payload only. A payload
+    whose bits values share is whole. new_sizes: bytes of the same symbols with a new table, by
+    coder as in `coded_sizes`. shapes: of its tensors.
     """
 
     sizes: Mapping[str, int]

@@ -31,7 +31,7 @@ def by_levels(
         return
     begin = 0
     for i, spec in enumerate(group.tensors):
-        yield (spec,), codes[begin : begin + spec.size], e.levels[:, column or 0, i]
+        yield (spec,), codes[begin : begin + spec.size], e.levels[:, i]
         begin += spec.size
 
 

@@ -40,8 +40,7 @@ class Summary:
     one. share, step_nbytes: of a step that is not a base, on average: its bytes over those in
     float32, and its bytes; None if they are unknown. codings: the settings, the newest
     last. behind: of the newest record, None if unknown; moments: of the newest base; tables,
-    tables_reused: sums; format: the newest that a record needs; see `RecordFacts`. points: one for
-    each record that leads to a newer step.
+    tables_reused: sums; see `RecordFacts`. points: one for each record that leads to a newer step.
     """
 
     steps: tuple[int, ...]
@@ -60,7 +59,6 @@ class Summary:
     moments: str
     tables: int
     tables_reused: int
-    format: int
     problems: tuple[str, ...]
     points: tuple[Point, ...]
 
@@ -121,7 +119,6 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),
         tables=sum(f.tables for f in facts),
         tables_reused=sum(f.tables_reused for f in facts),
-        format=max((f.format for f in facts), default=1),
         problems=(*problems, *_lost_before_base(facts)),
         points=tuple(points),
     )

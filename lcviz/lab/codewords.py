@@ -1,6 +1,6 @@
 """Code words: the first ones of a stream, and how often each occurs in the whole stream.
 
-In an arithmetic code or a code of groups, values share the bits; each change has its share.
+In a context code, values share the bits; each change has its share.
 """
 
 from __future__ import annotations

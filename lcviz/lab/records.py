@@ -81,8 +81,7 @@ class RecordFacts:
     record does not say it. full_nbytes: of the
     state of one step, float32 where lossy; from heads only bases have it, and a step counts as
     large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
-    or network failed, so that reading again may help. format: the version of the record format that
-    it needs.
+    or network failed, so that reading again may help.
 
     From contents only: digest, parent, identity, replaces: hex; None if the record cannot be read.
     exact_nbytes: bytes of the file stored exactly. levels: number of levels other than 0 in all
@@ -109,7 +108,6 @@ class RecordFacts:
     tables_reused: int = 0
     moments: str = ""
     rest: Rest | None = None
-    format: int = 1
     reached: bool = False
     aside: bool = False
     before: Context = field(default=Context(), compare=False, repr=False)
@@ -191,8 +189,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             named = f"{entry.kind} of step {entry.step}"
             raise MalformedRecordError(entry.name, named, stored)
         if entry.kind != "base":
-            facts = replace(empty, steps=(entry.step,), coding=header.coding, rest=header.rest)
-            return replace(facts, format=header.format)
+            return replace(empty, steps=(entry.step,), coding=header.coding, rest=header.rest)
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(arrays, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is gone") from exc
@@ -235,7 +232,6 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
         coding=record.coding,
-        format=record.header.format,
         rest=record.rest,
         full_nbytes=full,
         digest=record.digest,

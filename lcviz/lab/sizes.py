@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.inspect import CODERS, Buckets, Codes, alike, huffman
+from codec.inspect import CODERS, Buckets, Codes, huffman
 
 Shapes = Sequence[tuple[int, ...]]
 # Coders whose sizes only an encoding tells. That of a code of single values follows from counts.
@@ -99,12 +99,11 @@ def coded_sizes(
 ) -> dict[str, int]:
     """Coder -> bytes of what `encode_kept` encodes, for each coder in RECODED.
 
-    known: the sizes that need not be computed. Coders that give the same payloads have one size.
+    known: the sizes that need not be computed.
     """
-    first = alike([(codes.size, uniform)])
-    sizes = {first[name]: nbytes for name, nbytes in known.items()}
+    sizes = dict(known)
     for name in RECODED:
-        if first[name] not in sizes:
+        if name not in sizes:
             encoded = encode_kept(codes, buckets, name, uniform=uniform, shapes=shapes)
-            sizes[first[name]] = encoded_nbytes(encoded)
-    return {name: sizes[first[name]] for name in RECODED}
+            sizes[name] = encoded_nbytes(encoded)
+    return {name: sizes[name] for name in RECODED}

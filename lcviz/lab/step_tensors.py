@@ -144,7 +144,7 @@ def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, f
     """Tensor name -> number of values changed, bits per parameter, largest magnitude."""
     e = group.encoded
     sizes = [t.size for t in group.tensors]
-    bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes) / max(e.columns, 1))
+    bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes))
     coded = {}
     for tensors, codes, levels in by_levels(group, column):
         begin = 0

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from codec.inspect import CODERS, Payload, alike
+from codec.inspect import CODERS, Payload
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
 from lcviz.lab.follow_weight import Weight
 from lcviz.run.whole_state import nbytes_by_kind
-from lcviz.text import ARITHMETIC, CODER_NAMES, exponent_text, nbytes_text, percent_text, plural
+from lcviz.text import CODER_NAMES, exponent_text, nbytes_text, percent_text, plural
 from lcviz.ui.picture import Picture, quantity
 
 from .followed import WeightHistory
@@ -58,11 +57,8 @@ def bits_picture(
     """
     parts = _parts(record)
     code = "its own code table" if record.is_trial or not _reused(record) else "the last code table"
-    coders = _coders(record)
     if payload := _shared(record):
         code = payload.a_title()
-        if ARITHMETIC[0].lower() == payload.TITLE:
-            coders[record.coder] = (*ARITHMETIC, "arithmetic")
     bits = record.sizes.bits(record.nbytes)
     text = f"{_whole_text(record)}, {bits:.3g} bits per parameter, with {code}.{_beats(record)}"
     if record.moments:
@@ -75,25 +71,14 @@ def bits_picture(
         {
             "parts": [_part(record, name, nbytes) for name, nbytes in parts.items()],
             "words": _words(record, history, image),
-            "compare": _compared(record, coders),
+            "compare": _compared(record),
             "words_are": _words_are(record),
-            "coders": [[name, short] for name, (_, _, short) in coders.items()],
+            "coders": [[name, coder.short] for name, coder in CODERS.items()],
             "coder": record.coder,
         },
         partial(_table, record, parts),
         3,
     )
-
-
-def _coders(record: StepRecord) -> dict[str, tuple[str, str, str]]:
-    """Name -> title, summary and short name of the coders that give different payloads.
-
-    Of coders that give the same payloads, the record's stands for the others.
-    """
-    first = alike((a.n, a.uniform) for a in record.alphabets)
-    of_record = first[record.coder]
-    names = (record.coder if name == of_record else name for name in dict.fromkeys(first.values()))
-    return {n: (CODERS[n].title, CODERS[n].summary, CODERS[n].short) for n in names}
 
 
 def _part(record: StepRecord, name: str, nbytes: int) -> dict[str, Any]:
@@ -105,17 +90,14 @@ def _part(record: StepRecord, name: str, nbytes: int) -> dict[str, Any]:
     return values if label == name else values | {"label": label}
 
 
-def _compared(
-    record: StepRecord, coders: Mapping[str, tuple[str, str, str]]
-) -> list[dict[str, Any]]:
+def _compared(record: StepRecord) -> list[dict[str, Any]]:
     """The same symbols without a code, with each coder, and Shannon's bound."""
     rows = [_size(_plain(record), record.plain_nbytes, PLAIN)]
-    for coder, (title, summary, _) in coders.items():
-        row = _size(
-            title.lower().replace("huffman", "Huffman"), record.sizes.of(coder) or 0, summary
-        )
-        text = quantity(f"{coder}-bytes", row["nbytes"], row["text"])
-        rows.append(row | {"text": text, "here": coder == record.coder})
+    for name, coder in CODERS.items():
+        title = coder.title.lower().replace("huffman", "Huffman")
+        row = _size(title, record.sizes.of(name) or 0, coder.summary)
+        text = quantity(f"{name}-bytes", row["nbytes"], row["text"])
+        rows.append(row | {"text": text, "here": name == record.coder})
     return [*rows, _size(ENTROPY, record.sizes.entropy, SHANNON)]
 
 

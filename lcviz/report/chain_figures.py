@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 import codec
 from codec.errors import PayloadError, StepNotFoundError
+from codec.inspect import FORMAT
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.progress import Progress, part, unreported
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
@@ -238,4 +239,4 @@ def _settings(summary: Summary) -> dict[str, str]:
         settings["Optimizer"] = summary.moments
     if summary.tables:
         settings["Code tables reused"] = f"{summary.tables_reused:,} of {summary.tables:,}"
-    return settings | {"Format": str(summary.format)}
+    return settings | {"Format": str(FORMAT)}

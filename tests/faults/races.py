@@ -45,7 +45,7 @@ from codec.scheme import memory as pages
 from codec.scheme import survivors, workers
 from codec.scheme.coding import Coding
 from codec.scheme.delta import apply
-from codec.scheme.kernels import UNIT
+from codec.scheme.limits import UNIT
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import Tracker
 from codec.scheme.workers import Scratch, _crew

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codec import Coding
-from codec.inspect import CODERS, DEFAULT_DISTANCE, QUANTIZERS, SCOPES, alike
+from codec.inspect import CODERS, DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES
@@ -104,14 +104,5 @@ class Grid:
         return [
             Setting(replace(target, scope=scope, coder=coder), interval)
             for target in targets
-            for scope, coder, interval in product(
-                self.scopes, self._different_coders(target.uniform), self.intervals
-            )
+            for scope, coder, interval in product(self.scopes, self.coders, self.intervals)
         ]
-
-    def _different_coders(self, uniform: bool) -> list[str]:
-        """Of coders that give the same payloads for few values, one."""
-        first, coder_of = alike([(1, uniform)]), dict[str, str]()
-        for name in self.coders:
-            coder_of.setdefault(first[name], name)
-        return list(coder_of.values())

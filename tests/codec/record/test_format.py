@@ -37,7 +37,7 @@ from codec.record.residuals import read_residual, residual_parts
 from codec.scheme import arithmetic, context, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
-from codec.scheme.kernels import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
+from codec.scheme.limits import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
 from codec.scheme.payload import MAX_UNITS, ROW_NBYTES, matrix_of
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM

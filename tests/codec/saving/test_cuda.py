@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 
 import codec
 from codec.dcp import ChainReader, ChainWriter
-from codec.scheme.kernels import UNIT
+from codec.scheme.limits import UNIT
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 

@@ -15,7 +15,7 @@ from codec.errors import CodeTableError
 from codec.scheme import huffman, runlength, tables
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS
-from codec.scheme.kernels import MAX_CLASSES
+from codec.scheme.limits import MAX_CLASSES
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
 

@@ -1,0 +1,13 @@
+"""The loops for which it pays, compiled: the twins of functions in `plain`.
+
+    machine      instructions that numba lacks; how kernels are compiled, kept and loaded
+    collect      u - track to survivors: buckets, promotion, batches, uniform steps
+    codes        tokens, code tables, and the bits of code words
+    decode       code words back to codes
+    track        the track and its digest
+    residuals    steps of exact tensors
+    contexts     context codes
+
+A kernel releases the GIL, allocates almost nothing, and never raises. It takes arrays and
+addresses; the modules of `codec.scheme` that call kernels spread the work over threads.
+"""

@@ -1,0 +1,516 @@
+"""Tokens, code tables, and the bits of code words.
+
+The twins in `plain` say what these compute. See `collect` for marks, codes and numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codec.scheme.limits import FIRST_LENGTH, MAX_CLASSES, MAX_LENGTH, UNIT, WORD
+
+from .machine import (
+    LOW32,
+    ONE,
+    class_of,
+    compiled,
+    highest_bit,
+    inlined,
+    lowest_bit,
+    prefetch,
+    segment_of,
+)
+from .track import BATCH, advance
+
+SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
+# Not plain numbers: numba would compile a helper once more for each of them.
+BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
+FIVE = np.uint64(5)
+NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
+NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
+
+
+@compiled
+def settle(first, last, final, marks, codes, numbers):
+    """Replace every code of the units first..last by its final one; those of code 0 are removed.
+
+    final: uint16, by the code that `survivors` wrote.
+    """
+    for unit in range(first, last):
+        read = write = unit * UNIT
+        for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
+            mark = marks[group]
+            left = np.uint64(0)
+            while mark != 0:
+                # The lowest bit that is set. Writing in place is safe, because write <= read.
+                bit = mark & (~mark + ONE)
+                mark ^= bit
+                code = final[codes[read]]
+                read += 1
+                codes[write] = code
+                write += code != 0
+                left |= bit if code != 0 else np.uint64(0)
+            marks[group] = left
+        numbers[unit] = write - unit * UNIT
+
+
+@compiled
+def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
+    """`settle` the streams first..last, and count their tokens.
+
+    units: of a stream. counts: int32 (rows, NEAR + MAX_CLASSES); counts[symbol, run before it]
+    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] is unused, and the last row
+    also counts all symbols beyond it.
+    """
+    beyond = counts.shape[0] - 1
+    for stream in range(first, last):
+        # Runs begin anew in each stream.
+        next_position = np.uint64(stream * units * UNIT)
+        for unit in range(stream * units, min((stream + 1) * units, numbers.size)):
+            read = write = np.uint64(unit * UNIT)
+            for group in range(
+                np.uint64(unit * (UNIT // WORD)), np.uint64((unit + 1) * (UNIT // WORD))
+            ):
+                mark = marks[group]
+                if mark == 0:
+                    continue
+                left = np.uint64(0)
+                while mark != 0:
+                    position = group * np.uint64(WORD) + np.uint64(lowest_bit(mark))
+                    bit = mark & (~mark + ONE)
+                    mark ^= bit
+                    code = final[codes[read]]
+                    read += ONE
+                    run = position - next_position
+                    if run >= NEAR:
+                        run, _ = class_of(run)
+                        # Columns 0-127 are short runs, the columns behind them classes of long
+                        # runs.
+                        run += NEAR
+                    # No branch: what is dropped is counted in row 0, which nobody reads.
+                    counts[min(np.int64(code), beyond), run] += 1
+                    codes[write] = code  # no branch: if it is 0, the next one overwrites it
+                    kept = np.uint64(code != 0)
+                    write += kept
+                    left |= bit * kept
+                    next_position = position + ONE if code != 0 else next_position
+                marks[group] = left
+            numbers[unit] = np.int64(write) - unit * UNIT
+
+
+@compiled
+def sum_tokens(counts, tokens):
+    """Add up what `settle_tokens` counted in several pieces, short runs by their class.
+
+    counts: int32 (pieces, rows, NEAR + MAX_CLASSES). tokens: int64 (rows - 1, MAX_CLASSES), zeros,
+    filled.
+    """
+    for piece in range(counts.shape[0]):
+        for code in range(1, counts.shape[1]):
+            for run in range(NEAR):
+                kind, _ = class_of(run)
+                tokens[code - 1, kind] += counts[piece, code, run]
+            for kind in range(MAX_CLASSES):
+                tokens[code - 1, kind] += counts[piece, code, NEAR + np.uint64(kind)]
+
+
+@compiled
+def near_words(words, near):
+    """Code words with the extra bits of the run, for runs below NEAR.
+
+    words: uint32 (k * MAX_CLASSES,), see `write`. near: uint32 (k * NEAR,), filled: at code *
+    NEAR + run the bits | how many << 27, or 0 where the escape is needed.
+    """
+    for code in range(near.size // NEAR):
+        for run in range(NEAR):
+            kind, extra = class_of(run)
+            word = words[code * MAX_CLASSES + kind]
+            length = np.uint64(word >> np.uint32(16))
+            low = run & ((ONE << extra) - ONE)
+            bits = np.uint64(word & np.uint32(0xFFFF)) | low << length
+            # At most 15 bits of a word and 4 extra bits: they fit into 27 bits, their number into
+            # 5.
+            full = bits | (length + extra) << NEAR_LENGTH
+            near[code * NEAR + run] = np.uint32(full) if word != 0 else np.uint32(0)
+
+
+@compiled
+def write(
+    first,
+    last,
+    units,
+    n,
+    marks,
+    codes,
+    words,
+    near,
+    escape,
+    symbol_bits,
+    out,
+    sizes,
+    tracks,
+    starts,
+    levels,
+    stride,
+    mode,
+    sums,
+    positions,
+    scratch,
+):
+    """Code the streams first..last, and advance the track by them.
+
+    units: of a stream. n: elements. words: uint32 (k,) for a plain code of the codes, or
+    (k * MAX_CLASSES,) with a word for every symbol and class of runs: the bit-reversed code
+    word | its length << 16, 0 for what needs the escape, which is ``escape`` (uint32, 0: a
+    plain code). near: see `near_words`, not used for a plain code. symbol_bits: of a symbol
+    after an escape. out: uint32, large enough, filled; each stream begins with a word. sizes:
+    int64, bits of each stream, filled. tracks ... scratch: see `advance`. positions: uint32
+    (BATCH + WORD,). Returns the words of out in use.
+    """
+    at = np.uint64(0)
+    plain = escape == 0
+    segment = 0 if mode == 0 else segment_of(starts, first * units * UNIT)
+    for stream in range(first, last):
+        begun = at
+        # Bits gather in `buffer`, the first one lowest. Between tokens it holds fewer than 32.
+        buffer, filled = np.uint64(0), np.uint64(0)
+        base = stream * units * UNIT
+        after = np.uint64(0)
+        for unit in range(stream * units, min((stream + 1) * units, marks.size * WORD // UNIT)):
+            read = advanced = np.uint64(unit * UNIT)
+            track = np.uint64(0)
+            if mode != 0:  # right for most: a unit seldom holds more than one tensor
+                while starts[segment + 1] <= unit * UNIT:
+                    segment += 1
+                track = tracks[segment] + np.uint64(4 * (base - starts[segment]))
+            for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
+                mark = marks[group]
+                if mark == 0:
+                    continue
+                here = np.uint64(group * WORD - base)
+                while mark != 0:
+                    position = here + np.uint64(lowest_bit(mark))
+                    mark &= mark - ONE
+                    code = np.uint64(codes[read])
+                    positions[read - advanced] = position
+                    if mode != 0:
+                        # `advance` needs this element at the end of the batch.
+                        prefetch(track + (position << np.uint64(2)))
+                    read += ONE
+                    run = position - after
+                    after = position + ONE
+                    value = length = np.uint64(0)
+                    if plain:
+                        if run != 0:
+                            buffer, filled, at = put_zeros(run, words, out, buffer, filled, at)
+                        word = words[code]
+                        value = np.uint64(word & np.uint32(0xFFFF))
+                        length = np.uint64(word >> np.uint32(16))
+                    elif run < NEAR:
+                        word = np.uint64(near[code * NEAR + run])
+                        value, length = word & NEAR_BITS, word >> NEAR_LENGTH
+                    # A long run, or a token without a word. (A plain word is never empty.)
+                    if length == 0:
+                        kind, extra = class_of(run)
+                        word = words[code * np.uint64(MAX_CLASSES) + kind]
+                        if word == 0:
+                            # The escape: its word, 7 bits of class, symbol - 1; the run's extra
+                            # bits follow below. In two parts: all of it and a nearly full buffer
+                            # can be 68 bits.
+                            length = np.uint64(escape >> np.uint32(16))
+                            value = np.uint64(escape & np.uint32(0xFFFF)) | kind << length
+                            buffer |= value << filled
+                            filled += length + np.uint64(7)
+                            if filled >= np.uint64(32):
+                                out[at] = np.uint32(buffer & LOW32)
+                                at += ONE
+                                buffer >>= np.uint64(32)
+                                filled -= np.uint64(32)
+                            buffer |= (code - ONE) << filled
+                            filled += np.uint64(symbol_bits)
+                            if filled >= np.uint64(32):
+                                out[at] = np.uint32(buffer & LOW32)
+                                at += ONE
+                                buffer >>= np.uint64(32)
+                                filled -= np.uint64(32)
+                        length = np.uint64(word >> np.uint32(16))
+                        low = run & ((ONE << extra) - ONE)
+                        value = np.uint64(word & np.uint32(0xFFFF)) | low << length
+                        length += extra
+                    buffer |= value << filled
+                    filled += length
+                    out[at] = np.uint32(buffer & LOW32)
+                    full = filled >> FIVE  # no branch: 0 or 1, and very rarely 2
+                    if full == 2:
+                        at += ONE
+                        buffer >>= np.uint64(32)
+                        out[at] = np.uint32(buffer & LOW32)
+                        full = ONE
+                    at += full
+                    buffer >>= full << FIVE
+                    filled &= np.uint64(31)
+                # Batch by batch: positions and codes are then still in the cache.
+                if read - advanced >= np.uint64(BATCH):
+                    if mode != 0:
+                        segment = advance(
+                            tracks,
+                            starts,
+                            segment,
+                            base,
+                            positions,
+                            codes[advanced:read],
+                            np.int64(read - advanced),
+                            levels,
+                            stride,
+                            mode,
+                            sums,
+                            scratch,
+                        )
+                    advanced = read
+            # The codes of the next unit are stored elsewhere, so the unit's last batch ends here.
+            if mode != 0:
+                segment = advance(
+                    tracks,
+                    starts,
+                    segment,
+                    base,
+                    positions,
+                    codes[advanced:read],
+                    np.int64(read - advanced),
+                    levels,
+                    stride,
+                    mode,
+                    sums,
+                    scratch,
+                )
+        if plain:
+            # A plain code has a word for every element; tokens leave out the last zeros.
+            run = np.uint64(min(units * UNIT, n - base)) - after
+            if run != 0:
+                buffer, filled, at = put_zeros(run, words, out, buffer, filled, at)
+        sizes[stream] = np.int64(np.uint64(32) * (at - begun) + filled)
+        if filled > np.uint64(0):
+            out[at] = np.uint32(buffer)
+            at += ONE
+    return np.int64(at)
+
+
+@inlined
+def put_zeros(run, words, out, buffer, filled, at):
+    """Append the word of code 0 ``run`` times; see `write` for buffer, filled and at."""
+    length = np.uint64(words[0] >> np.uint32(16))
+    word = np.uint64(words[0] & np.uint32(0xFFFF))
+    if word == 0:  # only bits to skip
+        filled += run * length
+        while filled >= np.uint64(32):
+            out[at] = np.uint32(buffer & LOW32)
+            at += ONE
+            buffer >>= np.uint64(32)
+            filled -= np.uint64(32)
+    else:
+        for _ in range(np.int64(run)):
+            buffer |= word << filled
+            filled += length
+            if filled >= np.uint64(32):
+                out[at] = np.uint32(buffer & LOW32)
+                at += ONE
+                buffer >>= np.uint64(32)
+                filled -= np.uint64(32)
+    return buffer, filled, at
+
+
+@compiled
+def package_merge(counts, limit, lengths):
+    """Optimal code lengths of at most ``limit`` bits.
+
+    counts: int64 (k,), at most 2**16 of them, each below 2**47. lengths: uint8 (k,), zeros; filled
+    where the count is positive, if two or more are. Method: Larmore and Hirschberg, J. ACM 37(3),
+    1990.
+    """
+    # Rarest first; on equal counts, the larger index first.
+    order = np.empty(np.count_nonzero(counts), np.int64)
+    n = 0
+    for i in range(counts.size):
+        if counts[i] > 0:
+            order[n] = counts[i] << SYMBOL_BITS | LAST_SYMBOL - i
+            n += 1
+    if n < 2:
+        return
+    order.sort()
+    leaves = order >> SYMBOL_BITS
+    row, packages = np.empty(2 * n, np.int64), np.empty(n, np.int64)
+    is_leaf = np.empty((limit, 2 * n), np.uint8)
+    n_packages = 0
+    for level in range(limit):
+        leaf = package = 0
+        # Merge two rising lists: the leaves, and pairs of the items of the level before.
+        for i in range(n + n_packages):  # on equal weights leaves come before packages
+            takes_leaf = package == n_packages or (leaf < n and leaves[leaf] <= packages[package])
+            is_leaf[level, i] = takes_leaf
+            if takes_leaf:
+                row[i] = leaves[leaf]
+                leaf += 1
+            else:
+                row[i] = packages[package]
+                package += 1
+        n_packages = (n + n_packages) // 2
+        for i in range(n_packages):
+            packages[i] = row[2 * i] + row[2 * i + 1]
+    # The cheapest 2n - 2 items of the last level are taken. A leaf among them is one bit of its
+    # word; a package stands for two items of the level before.
+    wanted = 2 * n - 2
+    for level in range(limit - 1, -1, -1):
+        n_leaves = 0
+        for i in range(wanted):
+            n_leaves += is_leaf[level, i]
+        for i in range(n_leaves):
+            lengths[LAST_SYMBOL - (order[i] & LAST_SYMBOL)] += 1
+        wanted = 2 * (wanted - n_leaves)
+
+
+@compiled
+def token_bits(tokens, lengths, classes, escaped_bits, extra_bits):
+    """The bits of a message of tokens with a table.
+
+    tokens: int64 (symbols, MAX_CLASSES), as in `tables.Counts`. lengths, classes: of the table.
+    escaped_bits: of a token without a word, but for its extra bits. extra_bits: uint8
+    (MAX_CLASSES,), of each class.
+    """
+    total = 0
+    with_words = (lengths.size - 1) // classes
+    for symbol in range(tokens.shape[0]):
+        for run_class in range(tokens.shape[1]):
+            bits = 0
+            if symbol < with_words and run_class < classes:
+                bits = np.int64(lengths[1 + symbol * classes + run_class])
+            if bits == 0:
+                bits = escaped_bits
+            total += tokens[symbol, run_class] * (bits + extra_bits[run_class])
+    return total
+
+
+@compiled
+def canonical(lengths, words):
+    """words[s] = code word of symbol s, first bit lowest | its length << 16; 0 without one.
+
+    lengths: uint8 (k,), a complete prefix code or all 0. words: uint32 (k,), filled.
+    """
+    # First the number of words of each length, one place further; then the first word of each
+    # length, as in RFC 1951, 3.2.2.
+    following = np.zeros(MAX_LENGTH + 2, np.int64)
+    for length in lengths:
+        following[length + 1] += length != 0
+    for length in range(2, MAX_LENGTH + 1):
+        following[length] = (following[length] + following[length - 1]) << 1
+    for symbol in range(lengths.size):
+        length = np.int64(lengths[symbol])
+        word = following[length]
+        following[length] += 1
+        reverse = np.int64(0)
+        # A stream is filled from its lowest bit, so the word's first bit becomes the lowest.
+        for _ in range(length):
+            reverse = reverse << 1 | (word & 1)
+            word >>= 1
+        words[symbol] = reverse | length << 16
+
+
+@inlined
+def put_bits(out, at, value, n):
+    """Write the n lowest bits of value, lowest first; returns the next bit."""
+    for i in range(n):
+        out[(at + i) >> 3] |= np.uint8((value >> i & 1) << ((at + i) & 7))
+    return at + n
+
+
+@inlined
+def get_bits(packed, at, n):
+    """The n bits from bit ``at`` on, as `put_bits` wrote them; zeros behind the end."""
+    value = 0
+    for i in range(n):
+        if (at + i) >> 3 < packed.size:
+            value |= (np.int64(packed[(at + i) >> 3]) >> ((at + i) & 7) & 1) << i
+    return value
+
+
+@compiled
+def pack_lengths(lengths, out):
+    """Code lengths as bits: see `huffman.pack_lengths`. out: uint8 (k + 1,), zeros, filled.
+
+    Returns the bytes in use.
+    """
+    end = lengths.size
+    while end > 0 and lengths[end - 1] == 0:
+        end -= 1
+    at, i = np.int64(0), 0
+    last = FIRST_LENGTH
+    while i < end:
+        length = np.int64(lengths[i])
+        i += 1
+        if length == 0:
+            run = 1
+            # It ends: the last length is not 0.
+            while lengths[i] == 0:
+                run += 1
+                i += 1
+            # 0, 1, 1; `power` zeros, 1, and the `power` bits below the highest one. Lowest bit
+            # first, as all literals below.
+            power = np.int64(highest_bit(np.uint64(run)))
+            value, n = 0b110 | 1 << (power + 3) | (run - (1 << power)) << (power + 4), 2 * power + 4
+        else:
+            step = length - last
+            last = length
+            if step == 0:
+                value, n = 0b1, 1
+            elif step == 1:
+                value, n = 0b010, 3
+            elif step == -1:
+                value, n = 0b100, 3
+            elif step == 2:
+                value, n = 0b01000, 5
+            elif step == -2:
+                value, n = 0b11000, 5
+            else:
+                value, n = length << 4, 8
+        at = put_bits(out, at, value, n)
+    return (at + 7) >> 3
+
+
+@compiled
+def unpack_lengths(packed, lengths):
+    """Read what `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
+
+    Lengths behind the last item stay 0. Returns False unless packed is a list of at most k lengths.
+    """
+    i, at, end = 0, np.int64(0), 8 * packed.size
+    last = FIRST_LENGTH
+    # Fewer than 8 bits, all 0, only fill the last byte.
+    while at < end and (end - at >= 8 or get_bits(packed, at, end - at) != 0):
+        head = get_bits(packed, at, WIDEST)
+        if head & 7 == 0b110:
+            at += 3
+            power = 0
+            # The limit ends a damaged run: no table has 2**15 lengths.
+            while power < MAX_LENGTH and get_bits(packed, at + power, BIT) == 0:
+                power += 1
+            i += (1 << power) + get_bits(packed, at + power + 1, power)
+            at += 2 * power + 1
+            if at > end or i > lengths.size:
+                return False
+            continue
+        if head & 1 == 1:
+            used, length = 1, last
+        elif head & 7 == 0b010:
+            used, length = 3, last + 1
+        elif head & 7 == 0b100:
+            used, length = 3, last - 1
+        elif head & 15 == 0b1000:
+            used, length = 5, last + 2 - 4 * (head >> 4 & 1)
+        else:
+            used, length = 8, head >> 4
+        at += used
+        if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
+            return False
+        lengths[i] = length
+        last = length
+        i += 1
+    return True

@@ -1,0 +1,203 @@
+"""Compiled functions and their twins in numpy return the same, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import codec
+from codec.scheme import batch, context, plain, runlength, twins
+from codec.scheme.coders import CODERS
+from codec.scheme.context import ContextCode
+from codec.scheme.residual import residual_of
+from codec.scheme.stream import decode, element_bits
+from codec.scheme.survivors import Segments
+from codec.scheme.twins import PAIRS
+from codec.state.tensors import TensorSpec
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.quick
+
+Arrays = dict[str, NDArray[np.float32]]
+TARGETS: list[dict[str, Any]] = [
+    {"bits": 1},
+    {"bits": 2},
+    {"bits": 5},
+    {"bits": None},
+    {"distance": 0.3},
+    {"distance": 0.02},
+    {"tolerance": 1e-3},
+    {"tolerance": 1e-6},
+    {"budget": 0.05},
+    {"budget": 0.5},
+    {"budget": 0.1, "quantizer": "exponent"},
+]
+
+
+@pytest.fixture(autouse=True)
+def loaded() -> None:
+    codec.warm_up()
+
+
+def both(call: Callable[[], Any]) -> tuple[Any, Any]:
+    """What a call returns with compiled functions, and with their twins."""
+    with twins.taking(compiled=True):
+        compiled = call()
+    with twins.taking(compiled=False):
+        return compiled, call()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two results are equal to the bit, types included."""
+    if isinstance(one, np.ndarray):
+        return (
+            one.shape == other.shape
+            and one.dtype == other.dtype
+            and one.tobytes() == other.tobytes()
+        )
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return np.float64(one).tobytes() == np.float64(other).tobytes()
+    return bool(one == other)
+
+
+def states(kind: str, seed: int) -> tuple[Arrays, Arrays]:
+    """A state and the next one; some tensors are empty, or begin within a block."""
+    rng = np.random.default_rng(seed)
+    before: Arrays = {}
+    after: Arrays = {}
+    for i, shape in enumerate([(3,), (0, 4), (211, 37), (1, 70_001), (64, 1), (90, 11)]):
+        old = rng.standard_normal(shape).astype(np.float32)
+        change = rng.standard_normal(shape) * 1e-3
+        if kind == "sparse":
+            change *= rng.random(shape) < 0.02
+        elif kind == "rows":
+            change *= rng.random(shape[:1]).reshape(-1, *[1] * (len(shape) - 1)) < 0.2
+        elif kind == "wide":
+            change = np.exp(rng.standard_normal(shape) * 12) * rng.choice([-1, 1], shape)
+        new = (old + change).astype(np.float32)
+        if kind == "odd" and i == 2:
+            old[::3], new[::3] = -0.0, 0.0
+            old[1::3], new[1::3] = 0, 1e-42
+            new[2, 2], new[5, 5] = np.nan, np.inf
+        before[f"t{i}"], after[f"t{i}"] = old, new
+    return before, after
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "rows", "wide", "odd"])
+@pytest.mark.parametrize("coder", sorted(CODERS))
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_both_encode_and_decode_alike(
+    kind: str, coder: str, target: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "MOST_PLAIN", 2**20)
+    before, after = states(kind, seed=7)
+    if coder == "context":
+        if target not in IN_CONTEXT:
+            pytest.skip("slow in numpy")
+        del before["t3"], after["t3"]
+    scope = "tensor" if kind == "rows" else "model"
+
+    def step() -> tuple[Any, ...]:
+        tracker = codec.Tracker(before, coder=coder, scope=scope, **target)
+        try:
+            delta = tracker.prepare(after)
+        except codec.LccError as exc:
+            return (str(exc),)
+        tracker.commit(delta)
+        parts: list[Any] = [delta.rest, delta.non_finite, list((delta.sums or {}).values())]
+        parts.append(list(tracker.state.values()))
+        for group in delta.groups:
+            e = group.encoded
+            parts += [e.levels, e.payload.head, e.payload.data, decode(e).codes]
+            if isinstance(e.payload, ContextCode):
+                parts.append(element_bits(e).round(4))
+        return tuple(parts)
+
+    assert same(*both(step))
+
+
+IN_CONTEXT = [{"bits": 2}, {"bits": None}, {"distance": 0.3}, {"tolerance": 1e-6}]
+
+
+@pytest.mark.parametrize("keep", [1, 7, None])
+def test_batches(keep: int | None) -> None:
+    """Tensors of one alphabet, each with levels of its own."""
+    before, after = states("wide", seed=3)
+    after["t2"] = abs(after["t2"])
+
+    def step() -> tuple[Any, ...]:
+        segments = Segments(list(before.values()), list(after.values()))
+        quantized = batch.quantized(segments, keep)
+        return (quantized.codes, quantized.levels, quantized.counts, quantized.is_huge)
+
+    assert same(*both(step))
+
+
+@pytest.mark.parametrize("dtype", ["I64", "I8", "U16", "BOOL", "BF16", "F16", "F32", "F64", "C64"])
+@pytest.mark.parametrize("share", [0.001, 0.3, 1.0])
+def test_residuals(dtype: str, share: float) -> None:
+    rng = np.random.default_rng(5)
+    n, spec = 150_000, TensorSpec("x", dtype, (150_000,), False)
+    width = spec.track_dtype.itemsize
+    unit = min(width, 8) // (2 if dtype == "C64" else 1)
+    kind: Any = np.dtype(f"u{unit}")
+    old = rng.integers(0, 2 if dtype == "BOOL" else 256, n * width).astype(np.uint8).view(kind)
+    moves = np.where(rng.random(old.size) < share, rng.integers(-9, 10, old.size), 0)
+    moves[::1001] *= 1 << 4 * unit
+    new = old ^ (moves & 1).astype(kind) if dtype == "BOOL" else old + moves.astype(kind)
+    new[::5003] ^= kind.type(1 << 8 * unit - 1) if dtype != "BOOL" else kind.type(1)
+    old, new = old.view(spec.track_dtype), new.view(spec.track_dtype)
+
+    def step() -> tuple[Any, ...]:
+        residual = residual_of(old, new, spec)
+        if residual is None:
+            return ()
+        assert same(residual.applied(old), new)
+        codes = [c.code for c in residual.contexts if c.code]
+        return (residual.bounds, *((c.head, c.data) for c in codes))
+
+    assert same(*both(step))
+
+
+def arguments(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Generated arguments for the pairs that neither deltas nor residuals reach in full."""
+    n = int(rng.integers(1, 3000))
+    counts = rng.integers(0, int(rng.choice([2, 5, 10**6])), n).astype(np.int64)
+    yield "huffman._code_lengths", (counts, 15)
+    lengths = plain.code_lengths(counts, 15)
+    yield "huffman._canonical", (lengths,)
+    yield "huffman._packed_lengths", (lengths,)
+    packed = plain.pack_lengths(lengths)
+    yield "huffman._unpacked_lengths", (packed, n)
+    noise = rng.integers(0, 256, int(rng.integers(0, 12))).astype(np.uint8)
+    yield "huffman._unpacked_lengths", (noise, int(rng.integers(1, 40)))
+    yield "huffman.log2", (np.exp(rng.standard_normal(50) * 20),)
+    symbols, classes = int(rng.integers(1, 9)), int(rng.integers(2, 84))
+    tokens = rng.integers(0, 9, (symbols + 3, runlength.MAX_CLASSES))
+    own = rng.integers(0, 16, 1 + symbols * classes).astype(np.uint8)
+    yield "tables._token_bits", (tokens, own, classes, 20)
+    bits = (rng.standard_normal(n) * 10.0 ** rng.integers(-38, 38, n)).astype(np.float32)
+    bins = plain.Bins.of(bits.view(np.uint32))
+    for keep in (1, 3, 511):
+        yield "quantize._promoted", (bins, keep, bool(rng.integers(2)))
+    yield "digest._digest", (bits, int(rng.integers(1000)))
+    edges = np.sort(rng.random((2, 60)) * 10, axis=0)
+    yield "uniform._squares_left", (*edges, rng.integers(0, 99, 60), 0.3, 0.375)
+    now, then = rng.standard_normal((2, 1024)).astype(np.float32)
+    then[rng.integers(1024)] = rng.choice([np.nan, np.inf, 1.0])
+    yield "origin._squares_between", (now, then)
+    rows = rng.integers(0, 50, (64, 40)) * (rng.random((64, 1)) < 0.3)
+    yield "residual._joined", (rows, 3, 100.0)
+
+
+def test_small_functions() -> None:
+    for seed in range(150):
+        for name, given in arguments(np.random.default_rng(seed)):
+            pair = PAIRS[name]
+            assert same(pair.compiled(*given), pair.plain(*given)), (seed, name)
