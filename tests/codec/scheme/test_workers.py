@@ -409,6 +409,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.exhaustive
 def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     """Into an empty cache, with every array access checked.
 
@@ -508,6 +509,7 @@ print(type(kernels.assign_codes._cache).__name__)
 """
 
 
+@pytest.mark.exhaustive
 def test_read_only_install(tmp_path: Path) -> None:
     """Numba finds no folder for a cache, and says so by a RuntimeError. The codec then has one
     among temporary files, but never takes code that others may have put there.
