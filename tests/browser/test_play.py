@@ -299,6 +299,12 @@ def test_everything_can_be_tried(opened: Callable[..., Page]) -> None:
     expect(told(page, "buckets")).to_contain_text("Steps of")
     settled(page)
     assert 0.001 < page.evaluate("state.setting.budget") < 0.1
+    first = page.locator("[data-place=buckets] g.bars > g").first
+    first.hover()
+    expect(page.locator("[data-place=buckets] .told")).to_contain_text(" step")
+    first.click()  # a weight of that bar is followed
+    page.wait_for_function("state.chosen === 1")
+    expect(page.locator("g.bars > g:has(rect[stroke-width='3'])")).to_have_count(1)
     for x in ("4", "all", "2"):
         page.get_by_role("button", name=x, exact=True).click()
         page.wait_for_function(f"String(state.setting.x ?? 'all') === '{x}'")
