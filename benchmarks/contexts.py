@@ -5,9 +5,8 @@
 Each model is trained with SGD, momentum and AdamW, from seed 0, with a checkpoint at every
 iteration (with momentum at every tenth). Every setting saves them with a track of its own, coded as
 run lengths. The checkpoints AT are then coded once more, the same levels, as a context code where
-that is smaller. Sizes are those of whole records on disk, header included. Run lengths are those of
-large alphabets, without the arithmetic code that `coder="runlength"` has for small ones in equal
-steps, and reuse tables as in a real chain.
+that is smaller. Sizes are those of whole records on disk, header included. Run lengths reuse tables as in a
+real chain.
 
 --speed also times whole steps of a tracker, and decoding in place, of AlexNet and the transformer
 with both coders in turn. The speed of context codes is shown, that of run lengths is 1: the median
@@ -33,7 +32,7 @@ from torch.nn.functional import relu
 
 import codec
 from codec import Delta
-from codec.inspect import CODERS, Group, record_nbytes
+from codec.inspect import Group, record_nbytes
 from codec.scheme.payload import CHANGE
 from codec.scheme.stream import advance
 from codec.scheme.survivors import Segments
@@ -60,7 +59,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     for bits in (2, 3, 4)
     for scope in ("model", "tensor")
 } | {f"{100 * budget:g} % in steps": {"budget": budget} for budget in (0.01, 0.02, 0.05)}
-RUNS = "runs"  # the coder of run lengths alone
 
 
 class Residual(Model):
@@ -142,7 +140,7 @@ def sizes_of(model: str, optimizer: str, mnist: Path | None) -> Iterator[Size]:
     """The sizes of the checkpoints AT, in every setting."""
     following = states(model, optimizer, mnist)
     first = next(following)
-    trackers = {name: codec.Tracker(first, coder=RUNS, **s) for name, s in SETTINGS.items()}
+    trackers = {name: codec.Tracker(first, **s) for name, s in SETTINGS.items()}
     n = sum(array.size for array in first.values())
     for step, state in enumerate(following, 1):
         for name, tracker in trackers.items():
@@ -199,7 +197,7 @@ def speeds(model: str, optimizer: str, mnist: Path | None, rounds: int) -> list[
         ratios: dict[str, list[float]] = {"step": [], "decode": []}
         for _ in range(rounds + 1):
             took: dict[str, list[float]] = {}
-            for coder in (RUNS, "context"):
+            for coder in ("runlength", "context"):
                 tracker = codec.Tracker(before, coder=coder, **SETTINGS[setting])
                 started = time.perf_counter()
                 delta: Delta = tracker.step(after)
@@ -231,7 +229,6 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     codec.warm_up()
-    CODERS[RUNS] = replace(CODERS["runlength"], name=RUNS, direct_kinds=())
     models = options.models.split(",")
     sizes = [s for m in models for o in EVERY for s in sizes_of(m, o, options.mnist)]
     print(f"all {len(sizes)}: mean {mean(sizes):.3f}, most {max(s.ratio for s in sizes):.4f}\n")

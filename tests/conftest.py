@@ -73,6 +73,14 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def kernels() -> None:
+    """Tests run with compiled functions; `test_twins` compares these with their twins."""
+    import codec
+
+    codec.warm_up()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interrupts() -> Iterator[None]:
     """Ctrl-C interrupts this process and those that tests start, even if a shell started pytest
     in the background, where it is ignored."""

@@ -26,7 +26,6 @@ from codec.scheme.coding import SCOPES, Coding
 from codec.scheme.remainder import Rest
 
 FORMAT = 3
-OLD_FORMATS = ("1", "2")  # of lcviz 0.2, which was on no index
 MORE = "more"
 KINDS = ("base", "delta", "merged")
 HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
@@ -97,7 +96,7 @@ class Header:
             raise ForeignRecordError(where, expected, short(words[0]))
         if words[0] != f"{FORMAT}":
             remedy = "update this package"
-            if words[0] in OLD_FORMATS:
+            if int(words[0]) < FORMAT:
                 remedy = (
                     "it was written before lcviz 0.3, which does not read it; restore the chain "
                     "with lcviz 0.2 and save the state anew"

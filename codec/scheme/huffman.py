@@ -56,10 +56,10 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
     Raises:
         CodeTableError: More than 2**limit counts are positive.
     """
-    counts = np.ascontiguousarray(counts, np.int64)
+    contiguous: NDArray[np.int64] = np.ascontiguousarray(counts, np.int64)
     if counts.size > 2**limit and (n := np.count_nonzero(counts)) > 2**limit:
         raise CodeTableError(f"{n} symbols cannot all have code words of at most {limit} bits")
-    return _code_lengths(counts, limit)
+    return _code_lengths(contiguous, limit)
 
 
 @twin_of(plain.code_lengths)

@@ -147,11 +147,11 @@ def survivors_of(s: Survivors) -> tuple[Integers, Array]:
 class Bins(NamedTuple):
     """What is counted of the members of each bin.
 
-    count: int64 (512,), how many there are. low, high: uint32 (512,), their extreme magnitudes as
+    members: int64 (512,), how many there are. low, high: uint32 (512,), their extreme magnitudes as
     bits; 0xFFFFFFFF and 0 without members. mantissas: int64 (512,), the sum of their mantissas.
     """
 
-    count: Integers
+    members: Integers
     low: Words
     high: Words
     mantissas: Integers
@@ -159,9 +159,9 @@ class Bins(NamedTuple):
     @classmethod
     def empty(cls) -> Bins:
         """Bins without members."""
-        count, mantissas = np.zeros((2, N_BINS), np.int64)
+        members, mantissas = np.zeros((2, N_BINS), np.int64)
         return cls(
-            count, np.full(N_BINS, 0xFFFFFFFF, np.uint32), np.zeros(N_BINS, np.uint32), mantissas
+            members, np.full(N_BINS, 0xFFFFFFFF, np.uint32), np.zeros(N_BINS, np.uint32), mantissas
         )
 
     @classmethod
@@ -181,8 +181,8 @@ class Bins(NamedTuple):
         """The bins of all members of several parts."""
         if len(parts) == 1:
             return parts[0]
-        count, low, high, mantissas = map(np.array, zip(*(parts or [cls.empty()])))
-        return cls(count.sum(axis=0), low.min(axis=0), high.max(axis=0), mantissas.sum(axis=0))
+        members, low, high, mantissas = map(np.array, zip(*(parts or [cls.empty()])))
+        return cls(members.sum(axis=0), low.min(axis=0), high.max(axis=0), mantissas.sum(axis=0))
 
 
 def collect(
@@ -206,7 +206,7 @@ def collect(
     positions = np.flatnonzero(bits & MAGNITUDE >= least)
     note(s, positions, code_of_bin[bits[positions] >> np.uint32(23)])
     bins = Bins.of(bits[positions])
-    return bins, _threshold(bins.count, keep, least), float(_squares(delta).sum())
+    return bins, _threshold(bins.members, keep, least), float(_squares(delta).sum())
 
 
 def codes_of(bits: Words, code_of_bin: NDArray[np.uint16]) -> NDArray[np.uint16]:
@@ -236,7 +236,7 @@ def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], 
         The code of each bin, uint16 (512,); levels, float32 (k,), 0 first; and by how much the sum
         of squares of u - track gets smaller when each member of a bin moves by its level.
     """
-    used = np.flatnonzero(bins.count)
+    used = np.flatnonzero(bins.members)
     near, far = bins.low[used].view(np.float32), bins.high[used].view(np.float32)
     middles = (near.astype(np.float64) + far) / 2
     order = np.lexsort((used, -middles, -(used & 255)))[:keep]
@@ -248,7 +248,7 @@ def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], 
     levels[1:][promoted > 255] *= -1
     # A member v that moves by r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
     rising = np.sort(promoted)
-    fields, members = rising & 255, bins.count[rising].astype(np.float64)
+    fields, members = rising & 255, bins.members[rising].astype(np.float64)
     r = np.abs(levels[code_of_bin[rising]].astype(np.float64))
     leading = np.where(fields > 0, members * 2.0**23, 0.0)
     totals = np.ldexp(bins.mantissas[rising] + leading, np.maximum(fields, 1) - 150)
@@ -283,7 +283,7 @@ def quantize_batch(
         codes[begin:end] = codes_of(own, code_of_bin)
         levels[i, : own_levels.size] = own_levels
         n_codes[i], highest[i] = own_levels.size - 1, int(bins.high.max()) >> 23
-        counts[code_of_bin[code_of_bin > 0]] += bins.count[code_of_bin > 0]
+        counts[code_of_bin[code_of_bin > 0]] += bins.members[code_of_bin > 0]
     return n_codes, highest, counts
 
 

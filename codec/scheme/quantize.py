@@ -105,14 +105,12 @@ class Buckets:
         levels = self.keeping(None).levels
         code_of_bin = np.zeros(N_BINS, np.uint16)
         code_of_bin[self.bins] = np.arange(1, levels.size)
-        codes = plain.codes_of(values.view(np.uint32), code_of_bin).astype(
-            empty_codes(0, levels.size).dtype
-        )
-        squares, errors = (
-            np.square(values, dtype=np.float64),
-            np.square(values - levels[codes].astype(np.float64)),
-        )
-        energy, residual = (np.bincount(codes, w, levels.size) for w in (squares, errors))
+        codes = plain.codes_of(values.view(np.uint32), code_of_bin)
+        codes = codes.astype(empty_codes(0, levels.size).dtype)
+        squares = np.square(values, dtype=np.float64)
+        errors = np.square(values - levels[codes].astype(np.float64))
+        energy = np.bincount(codes, squares, levels.size).astype(np.float64)
+        residual = np.bincount(codes, errors, levels.size).astype(np.float64)
         return codes, energy[1:], residual[1:]
 
     def promoted(self, bits: int | None) -> Buckets:
@@ -158,7 +156,7 @@ class Histogram:
     @property
     def count(self) -> NDArray[np.int64]:
         """int64 (512,): how many members each bin has."""
-        return self.bins.count
+        return self.bins.members
 
     @property
     def fits_a_byte(self) -> bool:
@@ -185,7 +183,7 @@ class Histogram:
         """The histogram without the bins of smaller exponent than a magnitude, given as bits."""
         count = self.count.copy()
         count.reshape(2, -1)[:, : magnitude >> MANTISSA_BITS] = 0
-        return Histogram(self.bins._replace(count=count), self.code_of_bin)
+        return Histogram(self.bins._replace(members=count), self.code_of_bin)
 
     def buckets(self) -> Buckets:
         """Every bin that has members, in promotion order, all with a level."""

@@ -210,7 +210,7 @@ class Collected:
             count = np.where(histogram.count > 0, code_counts[code_of_bin], 0)
             # The mean mantissa of a bin is exact: where only some members are kept, all are equal.
             mantissas = histogram.bins.mantissas * count // np.maximum(histogram.count, 1)
-            bins = histogram.bins._replace(count=count, mantissas=mantissas)
+            bins = histogram.bins._replace(members=count, mantissas=mantissas)
             histogram = replace(histogram, bins=bins)
         return replace(self, histogram=histogram)
 

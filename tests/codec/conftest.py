@@ -189,23 +189,20 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
             return np.frombuffer(own, dtype).copy()
 
         for i in range(heads):
-            k, classes, units, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
+            k, classes, _, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
             m = columns[i] if columns else 1
-            arithmetic = classes == 255
             n_levels = min(k - 2**15 - 1, 1) if k >= 2**15 else (k - 1) * m
             found.append(
                 {
                     "row": row,
-                    "table": piece(0 if arithmetic else nbytes),
-                    "streams": piece(4 * streams if classes and not arithmetic else 0, np.uint32),
+                    "table": piece(nbytes),
+                    "streams": piece(4 * streams if classes else 0, np.uint32),
                     "levels": piece(4 * n_levels, np.float32),
                 }
             )
         for a in found:
-            _, classes, units, nbytes = a["row"]
             words = int(((a["streams"].astype(np.int64) + 31) // 32).sum())
-            size = units + 256 * nbytes if classes == 255 else 4 * words
-            a["payload"] = piece(size, np.uint8 if classes == 255 else np.uint32)
+            a["payload"] = piece(4 * words, np.uint32)
         assert not left
         return found
 

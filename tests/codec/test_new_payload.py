@@ -1,10 +1,10 @@
-"""A new kind of payload needs its class, an entry in KINDS, and a coder that may choose it."""
+"""A new kind of payload needs its class, an entry in KINDS, and a coder that makes it."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,9 +14,11 @@ import torch
 
 import codec
 from codec.dcp import ChainReader, ChainWriter
-from codec.scheme import payloads
+from codec.errors import StreamError
+from codec.scheme import coders
 from codec.scheme.coders import CODERS, RUNLENGTH
-from codec.scheme.payload import DirectPayload, Matrices
+from codec.scheme.payload import Alphabet, Matrices, Payload, Row
+from codec.scheme.pieces import Pieces
 from codec.scheme.survivors import Survivors
 
 Array = np.ndarray[Any, Any]
@@ -29,18 +31,39 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-class Zipped(DirectPayload):
-    """All codes, compressed by zlib."""
+@dataclass(frozen=True, eq=False)
+class Zipped(Payload):
+    """All codes, compressed by zlib. The row has the number of bytes."""
 
     TITLE: ClassVar[str] = "zip"
     CLASSES: ClassVar[Sequence[int]] = (250,)
+    SHARED: ClassVar[bool] = True
+
+    data: Array
+    data_nbytes: int
 
     @classmethod
     def of(cls, s: Survivors, matrices: Matrices, levels: Array, uniform: bool) -> Self:
-        return cls(np.frombuffer(zlib.compress(s.all_codes.tobytes(), 9), np.uint8), matrices)
+        data = np.frombuffer(zlib.compress(s.all_codes.tobytes(), 9), np.uint8)
+        return cls(data, data.size)
+
+    @property
+    def row(self) -> Row:
+        return Row(0, 250, 1, self.data_nbytes)
+
+    @classmethod
+    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
+        return cls(np.empty(0, np.uint8), row.size)
+
+    def with_data(self, data: Array) -> Self:
+        return replace(self, data=data)
+
+    def check(self, n: int, k: int) -> None:
+        if self.data.size != self.data_nbytes or k < 2:
+            raise StreamError(f"{self.data.size} bytes of a zip")
 
     def codes(self, n: int, levels: Array, uniform: bool) -> Array:
-        return np.frombuffer(zlib.decompress(self.code.tobytes()), np.uint16)
+        return np.frombuffer(zlib.decompress(self.data.tobytes()), np.uint16)
 
     def element_bits(self, n: int, levels: Array, uniform: bool) -> Array:
         return np.full(n, self.bits / n)
@@ -49,10 +72,9 @@ class Zipped(DirectPayload):
 @pytest.fixture(autouse=True)
 def zip_coder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coder "zip", listed while a test runs."""
-    kinds = {"direct_kinds": (Zipped,), "direct_buckets": True}
-    zip_coder = replace(RUNLENGTH, name="zip", letter="z", title="Zip", short="zip", **kinds)
-    monkeypatch.setitem(CODERS, "zip", zip_coder)
-    monkeypatch.setattr(payloads, "KINDS", (*payloads.KINDS, Zipped))
+    names = {"name": "zip", "letter": "z", "title": "Zip", "short": "zip"}
+    monkeypatch.setitem(CODERS, "zip", replace(RUNLENGTH, **names, direct=Zipped.of))
+    monkeypatch.setattr(coders, "KINDS", (*coders.KINDS, Zipped))
 
 
 def states(n: int) -> list[dict[str, Array]]:
@@ -117,6 +139,6 @@ def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
         for step, state in enumerate(states(2)):
             checkpoints.save(step, state)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payloads, "KINDS", payloads.KINDS[:-1])
+        patch.setattr(coders, "KINDS", coders.KINDS[:-1])
         with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):
             codec.restore(run, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import fcntl
 import io
 import os
@@ -11,14 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import xxhash
 from blake3 import blake3
 
 import codec
-from codec.scheme import grouped
 from codec.state.tensors import Arrays
 
 STEPS = 5  # after so many the states begin anew; the shapes change at the third
@@ -127,13 +124,6 @@ def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, 
         checkpoints.save(step, state_of(step))
         assert checkpoints.tracker is not None
         yield step, digest_of(checkpoints.tracker.state)
-
-
-@contextlib.contextmanager
-def groups_everywhere() -> Iterator[None]:
-    """Also small dense alphabets have code words of groups, whatever they cost."""
-    with mock.patch.multiple(grouped, LEAST=1, LEAST_A_WORD=0, are_cheap=lambda *_: True):
-        yield
 
 
 def chain_of(path: Path, steps: int, **settings: Any) -> dict[int, str]:

@@ -29,19 +29,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import groups_everywhere, resealed
+from common import resealed
 
 import codec
 from codec.record import chunks, container
 from codec.record import record as records
 from codec.record.header import Header, more_text
-from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.scheme.context import ContextCode
-from codec.scheme.grouped import GroupedCode
 from codec.scheme.payload import Constant, Payload
-from codec.scheme.prefix import PrefixCode, WordStreams
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
@@ -57,8 +55,7 @@ INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1)
 NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
-ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ArithmeticCode: ["code"]}
-ARRAYS |= {ContextCode: ["code", "sizes"], GroupedCode: ["words", "streams", "lengths"]}
+ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ContextCode: ["code", "sizes"]}
 
 ONE = Selection("model/w")
 
@@ -188,8 +185,7 @@ class Samples:
                 self._add(rng, size, share, Coding(3, scope, coder))
             if size < 70_000:
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
-        with groups_everywhere():
-            self._add(rng, 3000, 0.7, Coding(3))
+        self._add(rng, 3000, 0.7, Coding(3))
         assert {type(e.payload) for e in self.encoded} >= ARRAYS.keys() - {Constant}
         self.packed = [e.table for e in self.encoded if e.table]
 
@@ -368,15 +364,14 @@ class Samples:
         if isinstance(payload, ContextCode) and rng.random() < 0.5:
             sizes = change_array(payload.sizes.copy(), rng)
             return rng.choice([{"sizes": sizes}, {"shared": rng.choice([0, 1, 8, 64, -8])}])
-        if isinstance(payload, ArithmeticCode | ContextCode):
+        if isinstance(payload, ContextCode):
             rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
             matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
             code = change_array(payload.code.copy(), rng)
             return rng.choice([{"code": code}, {"matrices": matrices}])
-        if not isinstance(payload, WordStreams):
+        if not isinstance(payload, PrefixCode):
             return {}
-        others = ["lengths"] if isinstance(payload, GroupedCode) else ["stream_elements", "table"]
-        name = rng.choice(["words", "streams", "a stream", *others])
+        name = rng.choice(["words", "streams", "a stream", "stream_elements", "table"])
         if name == "a stream":  # more or less, and its words
             n = rng.randrange(payload.streams.size + 1)
             words = int(((payload.streams[:n].astype(np.int64) + 31) // 32).sum())

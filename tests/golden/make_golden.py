@@ -4,21 +4,17 @@
 
 Every later version of the codec must read these chains. The tests compare against the stored
 bytes, so a run of this script that changes a file is a change of the format:
-`git diff --stat tests/golden` must be empty unless codec/FORMAT.md got a new version number. So
-records have no field `settings`, which came later. Of the chain arithmetic.lcc only what version 1
-wrote is left: no later version writes such records.
+`git diff --stat tests/golden` must be empty unless codec/FORMAT.md got a new version number.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
 edits.lcc/                     values that grow: edits and single numbers
 steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
-                               finite, budgets; merged records, and a base with a wide table
-exact.lcc/                     exact tensors of many dtypes that change: residuals, some merged
+                               finite, budgets; a base with a wide table
+exact.lcc/                     exact tensors of many dtypes that change: residuals
 moments.lcc/                   an optimizer's moments: batches, small tensors, equal ones
 layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
-arithmetic.lcc/                buckets in arithmetic codes, in either scope; two in one record
-contexts.lcc/                  the same in context codes, and large steps in groups; in version 2
-groups.lcc/                    code words for groups of four values, and of two; in version 2
+contexts.lcc/                  context codes of buckets, in either scope, and of steps
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
 bad/*.safetensors              one broken record for each fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
@@ -39,7 +35,6 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
@@ -49,15 +44,14 @@ import numpy as np  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
-from codec.record.record import Place  # noqa: E402
-from codec.scheme import grouped, huffman  # noqa: E402
+from codec.scheme import huffman  # noqa: E402
 
 HELPERS = runpy.run_path(str(HERE.parent / "codec" / "conftest.py"))
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 
 # Name, field and its word.
-FAULTS = "version format 2, version-3 format 3, version-0 format 0, letters-kind kind x, "
+FAULTS = "version-2 format 2, version-4 format 4, version-0 format 0, letters-kind kind x, "
 FAULTS += "letters-base kind b, "
 FAULTS += "letters-scope scope x, letters-coder coder x, letters-more coder h1, keep keep v0.01, "
 FAULTS += f"parent-letters parent {'/' * 22}, parent-bits parent {'B' * 22}, bits keep 9, "
@@ -72,8 +66,7 @@ def main() -> None:
     bad.mkdir()
     for name, write in WRITERS.items():
         shutil.rmtree(HERE / f"{name}.lcc", ignore_errors=True)
-        with mock.patch.object(Place, "more", more_without_settings):
-            write(HERE / f"{name}.lcc")
+        write(HERE / f"{name}.lcc")
         (HERE / f"{name}.lcc" / ".lock").unlink()
     base_path, delta_path = sorted((HERE / "run.lcc").iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -98,14 +91,16 @@ def main() -> None:
     put("steps-table", forge(delta, steps, steps_coded(4097)))
     put("steps-symbol", forge(delta, steps, steps_escaped(3, 4)))
     put("steps-sent", forge(base, {"sent": [["", 2048, 2, 2]]}, {"sent": packed(1, 1)}))
-    put("arithmetic-levels", forge(delta, steps, arithmetic(k=1)))
-    put("arithmetic-symbol", forge(delta, steps, arithmetic(k=3)))
-    put("arithmetic-rank", forge(delta, arrays=arithmetic(levels=(0.75, 0.5))))
-    put("arithmetic-size", forge(delta, steps, arithmetic(levels=(0.0,))))
-    put("arithmetic-zero", forge(delta, steps, arithmetic(code=(*CODE, 0))))
-    put("arithmetic-late", forge(delta, steps, arithmetic(code=(*CODE, *[1] * 9))))
-    put("arithmetic-beyond", forge(delta, steps, arithmetic(nbytes=200)))
-    put("arithmetic-other", forge(delta, steps, arithmetic(code=(*CODE[:4], 77))))
+    put("context-levels", forge(delta, steps, context(k=1)))
+    put("context-symbol", forge(delta, steps, context(k=3)))
+    put("context-same", forge(delta, arrays=context(levels=(0.75, 0.5))))
+    put("context-size", forge(delta, steps, context(levels=(0.0,))))
+    put("context-zero", forge(delta, steps, context(code=(*CODE, 0))))
+    put("context-late", forge(delta, steps, context(code=(*CODE, *[1] * 9))))
+    put("context-beyond", forge(delta, steps, context(sizes=(100,))))
+    put("context-list", forge(delta, steps, context(sizes=(4, 0))))
+    put("context-units", forge(delta, steps, context(units=3)))
+    put("context-other", forge(delta, steps, context(code=(*CODE[:3], 158))))
     put("edit-number", forge(delta, arrays={"values": text("0 =0 00 1 1\n")}))
     put("edit-early", forge(delta, arrays={"values": text("0 =0 0 2 1\n")}))
     put("edit-base", forge(base, arrays={"values": text("0 =0 0 1 1\n")}))
@@ -155,14 +150,6 @@ def main() -> None:
     (bad / "damaged-member.lcc.zip").write_bytes(damaged)
 
 
-place_more = Place.more
-
-
-def more_without_settings(place: Place) -> dict[str, Any]:
-    """The fields of a record's place before there were settings."""
-    return {key: field for key, field in place_more(place).items() if key != "settings"}
-
-
 def save_all(path: Path, states: Any, n: int | None = None, **settings: Any) -> None:
     """The next n of these steps and states, or all."""
     with codec.Checkpointer(path, **settings, resume=True) as checkpoints:
@@ -191,7 +178,7 @@ def write_edits(path: Path) -> None:
 
 
 def write_steps(path: Path) -> None:
-    """Each kind of target, with either coder; two merged records, and a base in between."""
+    """Each kind of target, with either coder, and a base in between."""
     policy = {"model/far": "tolerance=0.002", "model/head": "bits=all"}
     following = enumerate(moving_states())
 
@@ -199,44 +186,22 @@ def write_steps(path: Path) -> None:
         save_all(path, following, n, scope=scope, coder=coder, policy=policy, **settings)
 
     save(3, bits=2)
-    codec.merge(path, 2)
     save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
     codec.compact(path, base=True)
     save(3, coder="huffman", tolerance=1e-3)  # wide codes, each with its word
     save(2, budget=0.4)
     save(2, "model", budget=0.9, coder="huffman")
-    codec.merge(path, 2)
     save(2, "model", budget=0.4)
     save(4, tolerance=0.01)
-    codec.merge(path, 2)  # the last two in one layer, for they change the same values
 
 
 def write_contexts(path: Path) -> None:
-    """Either scope; the first two deltas are in one record. The last ones have groups."""
+    """Buckets in either scope, then steps."""
     following = enumerate(blocks_that_move(160, 128))
     settings: dict[str, Any] = {"coder": "context", "policy": {"*": "lossy"}}
     save_all(path, following, 3, bits=2, scope="tensor", **settings)
-    codec.merge(path, 2)
     save_all(path, following, 1, bits=3, scope="model", **settings)
     save_all(path, following, tolerance=0.0002, **settings)
-
-
-def write_groups(path: Path) -> None:
-    """Groups of four values, the last of which lacks some, then of two values in equal steps."""
-    i, zeros = np.arange(2443), np.zeros(2443, np.float32)
-    following = [{"w": zeros[:2440].reshape(61, 40), "b": zeros[2440:]}]
-    for step, few in ((1, 4), (2, 13)):
-        alike = i // (4 // step) * 7 % (few + 1) - few // 3
-        moved = np.float32(alike * 2.0 ** (-alike % 3) / 64)
-        before = following[-1]
-        w, b = moved[:2440].reshape(61, 40), moved[2440:]
-        following.append({"w": before["w"] + w, "b": before["b"] + b})
-    numbered = enumerate(following)
-    limits = grouped.LEAST, grouped.LEAST_A_WORD
-    grouped.LEAST, grouped.LEAST_A_WORD = 1, 0
-    save_all(path, numbered, 2, bits=3)
-    save_all(path, numbered, tolerance=0.001)
-    grouped.LEAST, grouped.LEAST_A_WORD = limits
 
 
 def blocks_that_move(rows: int, columns: int) -> list[dict[str, np.ndarray]]:
@@ -253,21 +218,18 @@ def blocks_that_move(rows: int, columns: int) -> list[dict[str, np.ndarray]]:
 
 
 def write_exact(path: Path) -> None:
-    """Three deltas, two of them merged, and a base between them."""
+    """Deltas, and a base between them."""
     following, policy = enumerate(exact_states()), {"model/*": "exact"}
-    save_all(path, following, 3, bits=2, policy=policy)
-    codec.merge(path, 2)
-    save_all(path, following, 2, bits=2, policy=policy)
+    save_all(path, following, 5, bits=2, policy=policy)
     codec.compact(path, base=True)
     save_all(path, following, bits=2, policy=policy)
 
 
 def write_moments(path: Path) -> None:
-    """Either scope, the moments in batches; two deltas in one record."""
+    """Either scope, the moments in batches."""
     following = enumerate(adam_states())
     save_all(path, following, 3, bits=2)
     save_all(path, following, bits=2, scope="tensor")
-    codec.merge(path, 4)
 
 
 def adam_states() -> list[dict[str, Any]]:
@@ -467,21 +429,22 @@ def steps_escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
     return escaped(kind, symbol, 4 + 2**15, (0.25,))
 
 
-CODE = (15, 182, 191, 180, 76)
+CODE = (252, 51, 245, 157)
 
 
-def arithmetic(
+def context(
     k: int = 4,
     code: Sequence[int] = CODE,
     *,
     levels: Sequence[float] = (0.25,),
-    nbytes: int | None = None,
+    sizes: Sequence[int] = (),
+    units: int = 1,
 ) -> dict[str, np.ndarray]:
-    """The codes of the paper's delta, as steps of this size, in an arithmetic code; with more
-    levels, buckets."""
-    nbytes = len(code) if nbytes is None else nbytes
+    """The codes of the paper's delta, as steps of this size, in a context code; with more levels,
+    buckets."""
+    sizes = sizes or (len(code),)
     k = len(levels) + 1 if len(levels) > 1 else k + 2**15
-    data = struct.pack("<HBBH", k, 255, nbytes % 256, nbytes // 256)
+    data = struct.pack("<HBBH", k, 254, units, len(sizes)) + bytes(sizes)
     data += np.array(levels, np.float32).tobytes() + bytes(code)
     return {"c": np.frombuffer(data, np.uint8)}
 
@@ -567,7 +530,6 @@ WRITERS = {
     "moments": write_moments,
     "layouts": write_layouts,
     "contexts": write_contexts,
-    "groups": write_groups,
     "gradients": write_gradients,
 }
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from codec.scheme.coders import CODERS, RUNLENGTH
 
 names = {"name": "toy", "letter": "t", "title": "Toy coder", "short": "toy code"}
-CODERS["toy"] = replace(RUNLENGTH, **names, direct_kinds=())  # run lengths for equal steps, too
+CODERS["toy"] = replace(RUNLENGTH, **names)
 """
 PAGES = """
 import sys

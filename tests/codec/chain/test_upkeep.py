@@ -36,7 +36,6 @@ from codec.errors import (
 )
 from codec.record import container, merged
 from codec.record import record as records
-from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.scheme.context import ContextCode
 from codec.storage import directory as storage
@@ -347,8 +346,6 @@ def test_resume_goes_on_with_the_same_bytes(
     tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str, monkeypatch: Patch
 ) -> None:
     """As if nothing had been merged: same parent, same track, and the tables that were sent."""
-    runs = replace(CODERS["runlength"], direct_kinds=())  # no code without a table
-    monkeypatch.setitem(CODERS, "runlength", runs)
     states = sparse_states(9)
     write(tmp_path / "plain", states, **setting)
     write(tmp_path / "kept", states[:6], **setting)

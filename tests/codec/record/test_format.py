@@ -10,7 +10,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from codec.record import record as records
 from codec.record.header import FORMAT, MAX_STEP, RUN
 from codec.record.record import Place
 from codec.record.residuals import read_residual, residual_parts
-from codec.scheme import arithmetic, context, huffman, runlength, uniform
+from codec.scheme import context, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
 from codec.scheme.limits import MAX_CLASSES, MAX_CONTEXTS, MAX_STREAM, UNIT
@@ -131,14 +131,14 @@ def check_blocks(data: bytes, start: int, header: dict[str, Any], metadata: dict
 def said(line: str) -> dict[str, Any]:
     """The words of a header."""
     form, letters, *words = line.split(" ")
-    assert form in ("1", "2")
+    assert form == "3"
     if letters == "b":
         names = ["step", "run", "parent", "track", "digest"]
         metadata: dict[str, Any] = {"kind": "base", "format": form}
     else:
         names = ["step", "parent", "track", "keep", *(["rest"] * (len(words) == 6)), "digest"]
         kind, scope, coder = letters
-        assert coder in ("rha" if form == "1" else "rhac")
+        assert coder in "rhc"
         metadata = {"kind": {"d": "delta", "m": "merged"}[kind], "format": form}
         metadata["scope"] = {"m": "model", "t": "tensor"}[scope]
     metadata |= dict(zip(names, words, strict=True))
@@ -313,19 +313,6 @@ def plain(stream: Bits, words: dict[str, int], n: int) -> list[int]:
     return codes
 
 
-def from_groups(stream: Bits, words: dict[str, int], k: int, n: int) -> list[int]:
-    """The codes of a stream of n elements with a code word for each group."""
-    b, codes = (k - 1).bit_length(), list[int]()
-    while len(codes) < n:
-        index = stream.word(words)
-        group = [index >> b * i & (2**b - 1) for i in range(4 if b < 4 else 2)]
-        assert max(group) < k
-        codes += group
-    assert not any(codes[n:])
-    assert stream.at == len(stream.left)
-    return codes[:n]
-
-
 def from_tokens(
     stream: Bits, words: dict[str, int], classes: int, k: int, n: int, met: Counter[str]
 ) -> list[int]:
@@ -416,7 +403,7 @@ def amount_of(kind: int, stream: Bits) -> int:
 
 
 class Decisions:
-    """An arithmetic code, read decision by decision."""
+    """A stream of a context code, read decision by decision."""
 
     def __init__(self, code: list[int]) -> None:
         self.left = [*code, 0, 0, 0, 0, 0]
@@ -425,82 +412,8 @@ class Decisions:
             self.window = 256 * self.window + self.left.pop(0)
         self.contexts: dict[Any, list[int]] = {}
 
-    def read(self, context: Any, first: int) -> int:
-        """The next decision. first: the chance of its context at first."""
-        chance, n = self.contexts.setdefault(context, [first, 0])
-        bound = (self.span >> 16) * chance
-        is_one = self.window < bound
-        if is_one:
-            self.span = bound
-        else:
-            self.span, self.window = self.span - bound, self.window - bound
-        while self.span < 2**32:
-            self.span *= 256
-            self.window = 256 * self.window + (self.left.pop(0) if self.left else 0)
-        if context is not None:
-            r = 131072 // (2 * n + 3)
-            chance += ((65536 - chance) * r >> 16) if is_one else -(chance * r >> 16)
-            self.contexts[context] = [min(max(chance, 32), 65504), min(n + 1, 60)]
-        return int(is_one)
-
-
-def logarithm(v: int) -> int:
-    p = v.bit_length() - 1
-    return 16 * p + (16 * v // 2**p - 16)
-
-
-def sign(q: int) -> int:
-    return (q > 0) - (q < 0)
-
-
-def from_arithmetic(code: list[int], matrices: list[tuple[int, int]]) -> list[int]:
-    """The codes of all elements."""
-    decisions, codes, mean = Decisions(code), list[int](), 205
-    for rows, columns in matrices:
-        agreed, up, in_columns = [0] * columns, [0] * columns, [0] * columns
-        for i in range(rows):
-            if i > 0 and columns > 0:
-                mean = max(sum(in_columns) * 4096 // (i * columns), 1)
-            row: list[int] = []
-            agrees = in_row = 0
-            for j in range(columns):
-                e = logarithm(4096 * in_row + 2 * mean) + logarithm(4096 * in_columns[j] + 2 * mean)
-                e -= logarithm(j + 2) + logarithm(i + 2) + logarithm(mean)
-                left = row[-1] if row else 0
-                s = sign(agrees * agreed[j])
-                q = element(decisions, min(max(e // 16, 0), 23), left, up[j], s)
-                if q and agreed[j]:
-                    agrees += 1 if sign(q) == sign(agreed[j]) else -1
-                row.append(q)
-                in_row += min(abs(q), 31)
-                in_columns[j] += min(abs(q), 31)
-            agreed = [h + sign(q) * (-1 if agrees < 0 else 1) for h, q in zip(agreed, row)]
-            codes += [2 * q - 1 if q > 0 else -2 * q for q in row]
-            up = row
-        if rows * columns:
-            mean = max(sum(in_columns) * 4096 // (rows * columns), 1)
-    return codes
-
-
-def element(decisions: Decisions, activity: int, left: int, up: int, s: int) -> int:
-    """q of the next element."""
-    if not decisions.read(("zero", activity, (left != 0) + (up != 0)), 6000):
-        return 0
-    size = 0
-    while size < 13 and decisions.read(("size", activity, size), 20000):
-        size += 1
-    a, last = 1, None
-    for i in range(size):
-        context = ("bits", size, last) if i < 2 else None
-        last = decisions.read(context, 32768)
-        a = 2 * a + last
-    return -a if decisions.read(("sign", s, sign(left), sign(up)), 32768) else a
-
-
-class ContextDecisions(Decisions):
-    """A stream of a context code."""
-
     def read(self, context: Any, first: int, uses: int = 0) -> int:
+        """The next decision. first, uses: the chance and uses of its context at first."""
         chance, n = self.contexts.setdefault(context, [first, uses])
         bound = (self.span >> 16) * chance
         is_one = self.window >= self.span - bound
@@ -513,6 +426,15 @@ class ContextDecisions(Decisions):
         chance += (65536 * is_one - chance) * r >> 16
         self.contexts[context] = [min(max(chance, 32), 65504), min(n + 1, 60)]
         return int(is_one)
+
+
+def logarithm(v: int) -> int:
+    p = v.bit_length() - 1
+    return 16 * p + (16 * v // 2**p - 16)
+
+
+def sign(q: int) -> int:
+    return (q > 0) - (q < 0)
 
 
 STREAM = 2**18  # elements
@@ -555,7 +477,7 @@ def from_contexts(
     got: list[int] = []
     for shapes, size in zip(streams_of(matrices), sizes, strict=True):
         assert code[:size][-1:] != [0]
-        stream, code = ContextDecisions(code[:size]), code[size:]
+        stream, code = Decisions(code[:size]), code[size:]
         mean = 205
         for rows, columns in shapes:
             matrix = Matrix(stream, rows, columns, units, signs, mean)
@@ -571,7 +493,7 @@ class Matrix:
 
     def __init__(
         self,
-        stream: ContextDecisions,
+        stream: Decisions,
         rows: int,
         columns: int,
         units: int,
@@ -730,16 +652,6 @@ def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any
     return got
 
 
-def by_rank(steps: list[int], levels: list[float]) -> list[int]:
-    """Codes of buckets, from those that steps of the same integers q would have."""
-    ranked: dict[int, int] = {0: 0}
-    for negative in (False, True):
-        its = [c for c in range(1, len(levels)) if (math.copysign(1, levels[c]) < 0) == negative]
-        its.sort(key=lambda c: (abs(levels[c]), -c))
-        ranked |= {2 * rank - (not negative): c for rank, c in enumerate(its, 1)}
-    return [ranked[step] for step in steps]
-
-
 @dataclass
 class Head:
     """The head of an alphabet. nbytes: of its payload. rows: the levels of a batch, by tensor."""
@@ -846,7 +758,6 @@ class Reader:
         streams: list[int] = []
         words = None
         if classes == 254:
-            assert metadata["format"] == "2"
             assert k >= 2
             assert m == 1
             assert not batch
@@ -863,25 +774,6 @@ class Reader:
             nbytes = sum(streams)
             self.met["contexts"] += 1
             self.met["octets"] += units == 8
-        elif classes == 252:
-            assert metadata["format"] == "2"
-            assert 2 <= k <= 64
-            assert (m, units) == (1, 1)
-            assert not batch
-            b, e = (k - 1).bit_length(), 65536
-            lengths = code_lengths(left.bytes(nbytes), 2 ** (b * (4 if b < 4 else 2)))
-            assert lengths is not None
-            assert max(lengths) <= 14
-            words = code_words(lengths)
-            streams = left.take("I", math.ceil(n / e))
-            nbytes = sum(4 * math.ceil(bits / 32) for bits in streams)
-            self.met["groups of values"] += 1
-        elif classes == 255:
-            assert k >= 2
-            assert m == 1
-            assert not batch
-            nbytes, e = units + 256 * nbytes, 0
-            self.met["arithmetic"] += 1
         else:
             assert 1 <= units <= 32
             e = 65536 * units
@@ -952,12 +844,6 @@ class Reader:
             else:
                 codes = [code_of[q] for q in steps]
             assert max(codes, default=0) < k
-        elif head.classes == 255:
-            code = list(left.bytes(head.nbytes))
-            assert code[-1:] != [0]
-            steps = from_arithmetic(code, matrices)
-            codes = steps if head.by_steps else by_rank(steps, [row[0] for row in head.levels])
-            assert max(codes, default=0) < k
         elif head.words is None:
             self.met["one symbol"] += 1
             codes = [k - 1] * n
@@ -966,9 +852,7 @@ class Reader:
                 elements = min(head.e, n - begin)
                 stream = Bits(left.bytes(4 * math.ceil(bits / 32)), bits)
                 self.met["streams"] += 1
-                if head.classes == 252:
-                    codes += from_groups(stream, head.words, k, elements)
-                elif head.classes == 1:
+                if head.classes == 1:
                     self.met["plain"] += 1
                     codes += plain(stream, head.words, elements)
                 else:
@@ -1321,36 +1205,6 @@ def test_example_of_uniform_steps() -> None:
     assert max(abs(levels[c] - x) for c, x in zip(codes, changes)) <= 0.05
 
 
-def test_example_of_an_arithmetic_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written by the codec, and read by the decoder above."""
-    block = block_of("arithmetic")
-    data = hexadecimal(block)
-    (printed,) = re.findall(r"^Changes (.*) and s = ", TEXT, re.MULTILINE)
-    changes = np.array([float(x.replace("−", "-")) for x in printed.split()], np.float32)
-    tracker = codec.Tracker({"w": np.zeros((4, 4), np.float32)}, tolerance=0.05)
-    delta = tracker.step({"w": changes.reshape(4, 4)})
-    assert b"".join(coded_of.coded(delta.groups)["c"]) == data
-    words = Words(("U8", [len(data)], data))
-    k, mark, low, high = words.row()
-    assert (k - 32768, mark, low + 256 * high) == (10, 255, 7)
-    size, *code = struct.unpack("<f7B", words.bytes(11))
-    words.finish()
-    read: list[Any] = []
-
-    class Watched(Decisions):
-        def read(self, context: Any, first: int) -> int:
-            before = self.contexts.get(context, [first])[0], self.span, self.window
-            read.append((*before, super().read(context, first)))
-            return read[-1][-1]
-
-    monkeypatch.setitem(globals(), "Decisions", Watched)
-    codes = from_arithmetic(code, [(4, 4)])
-    rows = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
-    assert [tuple(map(int, row)) for row in rows] == read[:4]
-    levels = multiples(size, 10)
-    assert [levels[c] for c in codes] == tracker.state["w"].reshape(-1).tolist()
-
-
 def test_example_of_a_context_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by the codec, and read by the decoder above."""
     block = block_of("context")
@@ -1367,70 +1221,19 @@ def test_example_of_a_context_code(monkeypatch: pytest.MonkeyPatch) -> None:
     (step_size,) = words.take("f", 1)
     read: list[Any] = []
 
-    class Watched(ContextDecisions):
+    class Watched(Decisions):
         def read(self, context: Any, first: int, uses: int = 0) -> int:
             before = self.contexts.get(context, [first])[0], self.span, self.window
             read.append((*before, super().read(context, first, uses)))
             return read[-1][-1]
 
-    monkeypatch.setitem(globals(), "ContextDecisions", Watched)
+    monkeypatch.setitem(globals(), "Decisions", Watched)
     steps = from_contexts(list(words.bytes(size)), [size], 1, [(2, 8)], None)
     words.finish()
     rows = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
     assert [tuple(map(int, row)) for row in rows] == read[:4]
     levels = [struct.unpack("<f", struct.pack("<f", q * step_size))[0] for q in steps]
     assert levels == tracker.state["w"].reshape(-1).tolist()
-
-
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_arithmetic_codes_agree(scope: str) -> None:
-    """Tensors of every number of dimensions, empty ones, and steps up to the largest."""
-    rng = np.random.default_rng(5)
-    shapes = {"w": (13, 3, 4), "b": (7,), "one": (), "none": (0, 3), "wide": (1, 40), "row": (2, 0)}
-    states: list[Arrays] = [{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}]
-    for _ in range(3):
-        scale = rng.exponential(size=(13, 1, 1)) ** 3
-        moved = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-        moved["w"] = moved["w"] * scale * (rng.random((13, 3, 4)) < 0.6)
-        states.append({k: (states[-1][k] + 0.01 * v).astype(np.float32) for k, v in moved.items()})
-    for size in (1e-4, 0.002):
-        assert agreement(states, tolerance=size, scope=scope)["arithmetic"] > 0
-
-
-@given(st.data())
-def test_any_codes_agree(data: st.DataObject) -> None:
-    """The decoder above and the codec's read what the codec writes, of any matrices."""
-    shape = st.lists(st.integers(0, 5), max_size=3).map(tuple)
-    shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
-    matrices = tuple(map(matrix_of, shapes))
-    n = arithmetic.n_elements(matrices)
-    code = st.integers(0, 2) | st.integers(0, 200) | st.integers(0, MAX_UNIFORM - 1)
-    codes = np.array(data.draw(st.lists(code, min_size=n, max_size=n)), np.uint16)
-    payload = arithmetic.write(codes, matrices)
-    assume(payload is not None)  # it is None for more bytes than float32 takes
-    assert from_arithmetic(payload.tolist(), list(matrices)) == codes.tolist()
-    k = int(codes.max(initial=0)) + 1
-    assert arithmetic.read(payload, matrices, k).tolist() == codes.tolist()
-    assert arithmetic.bits(payload, matrices, k).sum() == pytest.approx(8 * payload.size, abs=16)
-    if k > 1:
-        with pytest.raises(errors.StreamError, match="a symbol beyond the last"):
-            arithmetic.read(payload, matrices, k - 1)
-
-
-@given(st.data())
-def test_any_ranks_agree(data: st.DataObject) -> None:
-    """Buckets of any levels in an arithmetic code, read by the decoder above and by the codec."""
-    finite = st.floats(-8, 8, width=32)
-    levels = np.array([0, *data.draw(st.lists(finite, min_size=1, max_size=20))], np.float32)
-    shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 6)))
-    n = shape[0] * shape[1]
-    codes = np.array(
-        data.draw(st.lists(st.integers(0, levels.size - 1), min_size=n, max_size=n)), np.uint16
-    )
-    payload = arithmetic.write(arithmetic.step_codes(levels)[codes], (shape,))
-    assume(payload is not None)
-    assert by_rank(from_arithmetic(payload.tolist(), [shape]), levels.tolist()) == codes.tolist()
-    assert arithmetic.read_ranks(payload, (shape,), levels).tolist() == codes.tolist()
 
 
 @settings(max_examples=200)
@@ -1529,13 +1332,11 @@ GOLDEN = {
     "run": "plain",
     "tokens": "cached, one symbol, escape, open, plain",
     "edits": "edits, values",
-    "steps": "by steps, plain, exact, arithmetic, columns",
+    "steps": "by steps, plain, exact, cached",
     "exact": "residuals, plain steps, tokens of steps, flips, large steps",
     "moments": "batches, small, equal, cached",
     "layouts": "whole, rows, gone, values",
-    "arithmetic": "arithmetic",
-    "contexts": "contexts, octets, context streams",
-    "groups": "groups of values, by steps",
+    "contexts": "contexts, octets, context streams, by steps",
 }
 
 
@@ -1749,11 +1550,9 @@ def test_residuals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("target", [{"tolerance": 2e-5}, {"budget": 0.3}], ids=str)
-def test_many_levels(coder: str, target: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_levels(coder: str, target: dict[str, float]) -> None:
     """Codes of 2 bytes; with the finest steps more symbols than a table has tokens for, or, by the
-    paper's code, more than it has words for: then a tensor is stored whole. As in large alphabets,
-    without arithmetic codes."""
-    monkeypatch.setitem(CODERS, "runlength", replace(CODERS["runlength"], direct_kinds=()))
+    paper's code, more than it has words for: then a tensor is stored whole."""
     rng = np.random.default_rng(0)
     states = [{"w": np.zeros(3000, np.float32), "v": np.zeros(70, np.float32)}]
     for _ in range(3):
@@ -1768,7 +1567,7 @@ def test_many_levels(coder: str, target: dict[str, float], monkeypatch: pytest.M
     assert (met["exact"] > 0) == (finest and not runs)
 
 
-def test_tables_that_serve_again_or_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_serve_again_or_in_part() -> None:
     """One symbol, then three, then one again, all by the table made for one. Few values move, and
     some of them far: long runs have tokens, far levels none. And all moves alike: a code of which
     one word is unused."""
@@ -1783,7 +1582,6 @@ def test_tables_that_serve_again_or_in_part(monkeypatch: pytest.MonkeyPatch) -> 
     first, second = ({"w": np.full(99, x, np.float32)} for x in (0, 0.01))
     met = agreement([first, second, first], tolerance=1e-3, coder="huffman")
     assert (met["plain"], met["by steps"]) == (2, 2)
-    monkeypatch.setitem(CODERS, "runlength", replace(CODERS["runlength"], direct_kinds=()))
     rng = np.random.default_rng(0)
     far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
     moved = [{"w": np.zeros(20_000, np.float32)}, {"w": far.astype(np.float32)}]

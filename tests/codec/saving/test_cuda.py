@@ -118,10 +118,9 @@ def test_distributed_checkpoints(tmp_path: Path) -> None:
     assert 0 <= off.item() < 1
 
 
-def test_a_large_state_has_groups() -> None:
+def test_a_large_dense_state() -> None:
     w = torch.randn(8 * UNIT, device="cuda")
     tracker = codec.Tracker({"w": w}, bits=4)
     after = w + 0.01 * torch.randn_like(w)
-    (group,) = tracker.step({"w": after}).groups
-    assert group.encoded.payload.TITLE == "code of groups"
+    tracker.step({"w": after})
     assert np.abs(tracker.state["w"] - after.cpu().numpy()).max() < 0.02

@@ -64,7 +64,7 @@ def test_each_tensor_keeps_what_it_would_keep_alone(
     tracks = [np.resize(t, a.size) for t, a in zip(tracks, u)]
     segments = Segments(tracks, u)
     got = batch.quantized(segments, n_promoted(bits))
-    assert got.levels.shape[1:] == (1, n)
+    assert got.levels.shape[1:] == (n,)
     assert got.counts.tolist() == np.bincount(got.codes, minlength=len(got.levels)).tolist()
     begins = segments.starts.tolist()
     for i, (a, t) in enumerate(zip(u, tracks)):
@@ -73,7 +73,7 @@ def test_each_tensor_keeps_what_it_would_keep_alone(
         alone = quantize(delta, bits)
         assert alone.buckets is not None
         levels = cautious_levels(alone.buckets) if a.min() >= 0 else alone.levels
-        here = got.levels[:, 0, i]
+        here = got.levels[:, i]
         assert here[: levels.size].tobytes() == levels.tobytes()
         assert not here[levels.size :].any()
         assert (got.codes[begins[i] : begins[i + 1]] == alone.codes).all()
@@ -159,7 +159,7 @@ def test_threads_do_not_change_it(threads: int) -> None:
     finally:
         codec.set_threads(before)
     levels = [quantize(a, 3).levels for a in u]
-    assert got.levels[:, 0].T.tobytes() == np.array(levels).tobytes()
+    assert got.levels.T.tobytes() == np.array(levels).tobytes()
     assert got.counts.sum() == sum(a.size for a in u)
 
 
@@ -175,7 +175,7 @@ def test_one_bucket_needs_no_bits() -> None:
     """All elements have code 1, whose level differs from tensor to tensor."""
     e, segments = encoded([np.full(9, 0.5, F32), np.full(12, -3, F32)])
     assert e.table is None
-    assert e.levels[1].tolist() == [[0.5, -3]]
+    assert e.levels[1].tolist() == [0.5, -3]
     stream.advance(e, segments, CHANGE)
     assert [set(t.tolist()) for t in segments.arrays[0]] == [{0.5}, {-3}]
 
@@ -190,7 +190,7 @@ def test_levels_of_other_tensors() -> None:
     rng = np.random.default_rng(0)
     e, segments = encoded([rng.standard_normal(50).astype(F32) for _ in range(3)])
     with pytest.raises(StreamError, match="levels of 2 tensors, not of 3"):
-        stream.advance(replace(e, levels=e.levels[:, :, :2]), segments, LOOK)
+        stream.advance(replace(e, levels=e.levels[:, :2]), segments, LOOK)
     with pytest.raises(StreamError, match="step size"):
         stream.check(replace(e, uniform=True), segments.n)
 

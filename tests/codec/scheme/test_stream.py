@@ -17,8 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import codec
 from codec.errors import CodeTableError, PayloadError, StreamError
-from codec.scheme import coders as coders_of
-from codec.scheme import grouped, huffman, kernels, prefix, tables, workers
+from codec.scheme import huffman, kernels, prefix, tables, workers
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS, coder_of
 from codec.scheme.digest import digest
@@ -144,7 +143,7 @@ def test_unknown_coder(encoded: codec.Encoded, coder: Any) -> None:
     ],
 )
 def test_units_of_a_stream(n: int, n_symbols: int, units: int) -> None:
-    assert coders_of.stream_units(n, n_symbols) == units
+    assert prefix.stream_units(n, n_symbols) == units
 
 
 def test_digest_of_any_layout() -> None:
@@ -296,7 +295,7 @@ def test_streams_of_uneven_length(
     """One thread reads them all: a lane that is done takes the next stream, which may be empty."""
     monkeypatch.setattr(workers._crew, "n", 1)
     monkeypatch.setattr(workers, "PIECES", 1)
-    monkeypatch.setattr(coders_of, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
+    monkeypatch.setattr(prefix, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
     rng = np.random.default_rng(n_streams)
     density = rng.choice([0, 0.0001, 0.02, 0.6, 1], n_streams)
     n = n_streams * UNIT - 17
@@ -316,11 +315,8 @@ def test_streams_of_uneven_length(
     ("coder", "n_streams", "zeros"),
     [("huffman", 1, 0.0), ("runlength", 3, 0.9), ("huffman", 4, 0.5), ("runlength", 9, 0.5)],
 )
-def test_words_too_long_for_the_first_look(
-    coder: str, n_streams: int, zeros: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: float) -> None:
     """Rare symbols, alone and next to each other, among words that are found at once."""
-    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(n_streams)
     n = n_streams * UNIT - 5
     codes = np.minimum(rng.geometric(0.5, n), 16) * (rng.random(n) >= zeros)
@@ -347,7 +343,6 @@ def by_two() -> Iterator[None]:
 def test_tokens_are_looked_up_by_two_where_most_are_short(
     zeros: float, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped, "LEAST", np.inf)
     rng = np.random.default_rng(0)
     q = quantized(rng.integers(1, 4, 9 * UNIT) * (rng.random(9 * UNIT) >= zeros))
     e = codec.encode(q, "runlength")
