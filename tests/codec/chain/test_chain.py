@@ -39,8 +39,6 @@ from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 from tests.bits import same
 
-pytestmark = pytest.mark.quick
-
 Patch = pytest.MonkeyPatch
 
 Arrays = dict[str, np.ndarray]

@@ -27,8 +27,6 @@ from codec.errors import (
 from codec.rerun import GradientCheckpointer
 from codec.storage import source
 
-pytestmark = pytest.mark.quick
-
 Saver = Callable[..., None]
 
 

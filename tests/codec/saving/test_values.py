@@ -29,8 +29,6 @@ from codec.state.tensors import CARRIER, layout_of
 from codec.state.tree import describe_difference
 from tests.bits import same
 
-pytestmark = pytest.mark.quick
-
 Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
 
