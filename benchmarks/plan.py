@@ -116,8 +116,7 @@ def measure(n: int, steps: int, moments: bool) -> Rates:
                 for file in files:
                     record = records.load(file.read_bytes(), file.name)
                     walk = walks.pop(record.parent, None) or Replay()
-                    for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
-                        pass
+                    walk.advance(Entry(step, record.kind, file.name, 0), record)
                     walks[walk.identity] = walk
                 applied.append(time.perf_counter() - began)
                 gradient = GRADIENT * drawn()

@@ -1,11 +1,10 @@
-"""What keeping a chain costs and saves: merging, compaction, digests.
+"""What keeping a chain costs and saves: compaction, digests.
 
     PYTHONPATH=. python benchmarks/store.py [--iterations 256]
 
-Merging and compaction: models trained on the digits with the codec in the loop, one checkpoint an
-iteration and no base but the first; bytes of the deltas alone, and the time to restore the newest
-step, which checks all digests of its chain. After merging, all steps still restore; after
-compaction the newest step is a base.
+Compaction: models trained on the digits with the codec in the loop, one checkpoint an iteration and
+no base but the first; bytes of the deltas alone, and the time to restore the newest step, which
+checks all digests of its chain. After compaction the newest step is a base.
 
 Digests: the time to compute the digest of all values of a state, beside the time of Tracker.step,
 which updates it from the changes; medians.
@@ -26,7 +25,6 @@ import torch
 import codec
 import demo_models
 from benchmarks.codec_speed.samples import make
-from codec.chain.upkeep import unpack
 from codec.scheme.track import digest_sums
 from lcviz.lab.markdown import table
 
@@ -40,70 +38,36 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--iterations", type=int, default=256)
-    parser.add_argument("--steps", default="8,32", help="deltas of a merged record")
     options = parser.parse_args(arguments)
     codec.warm_up()
-    rows = [
-        row
-        for model, bits in RUNS
-        for row in chain_rows(
-            model, bits, options.iterations, list(map(int, options.steps.split(",")))
-        )
-    ]
-    head = [
-        "chain",
-        "records",
-        "bytes of the deltas",
-        "of the unmerged",
-        "ms to restore the newest",
-    ]
+    rows = [row for model, bits in RUNS for row in chain_rows(model, bits, options.iterations)]
+    head = ["chain", "records", "bytes of the deltas", "ms to restore the newest"]
     print(table(head, rows))
     rows = [digests(n) for n in (2**20, 2**24, 2**26)]
     print(table(["94 % zeros", "digest of all values, ms", "a step, ms", "ratio"], rows))
     return 0
 
 
-def chain_rows(model: str, bits: int, iterations: int, group_sizes: list[int]) -> list[list[str]]:
-    """One chain, merged in several ways, then compacted."""
+def chain_rows(model: str, bits: int, iterations: int) -> list[list[str]]:
+    """Cells for one chain, before and after a compaction."""
     torch.set_num_threads(1)
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        unmerged = Path(folder) / "run.lcc"
+        path = Path(folder) / "run.lcc"
         task = demo_models.make_task(model, "digits", seed=0)
         optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
-        with codec.Checkpointer(unmerged, bits, base_every=None) as checkpoints:
+        with codec.Checkpointer(path, bits, base_every=None) as checkpoints:
             base = checkpoints.save(0, task.model.state_dict()).nbytes
             for step in range(1, iterations + 1):
                 optimizer.zero_grad()
                 task.loss(task.batch(step, 32)).backward()
                 optimizer.step()
                 checkpoints.save(step, task.model.state_dict())
-        name = f"{model}, {bits} bits, {iterations} steps"
-        for n in group_sizes:
-            path = Path(folder) / f"merged-{n}.lcc"
-            unpack(unmerged, path)
-            change = codec.merge(path, n)
-            if not rows:
-                rows.append(row(name, change, 0, base, change.nbytes[0]))
-            rows.append(row(f"… {n} deltas merged", change, 1, base, change.nbytes[0]))
-        change = codec.compact(unmerged, base=True)
-        rows.append(row("… unmerged, compacted", change, 1, 2 * base, change.nbytes[0] + base))
-    return rows
-
-
-def row(name: str, change: codec.Change, i: int, bases: int, unmerged: int) -> list[str]:
-    """Cells of a table.
-
-    i: 0 for the chain before the change, 1 for after. bases: bytes that are not deltas. unmerged:
-    all bytes of the chain before any change.
-    """
-    nbytes = change.nbytes[i] - bases
+        change = codec.compact(path, base=True)
+    names = f"{model}, {bits} bits, {iterations} steps", "… compacted"
+    columns = names, change.records, change.nbytes, (base, 2 * base), change.restore_seconds
     return [
-        name,
-        str(change.records[i]),
-        f"{nbytes:,}",
-        f"{nbytes / (unmerged - bases):.1%}",
-        f"{1000 * change.restore_seconds[i]:.1f}",
+        [name, str(n), f"{nbytes - bases:,}", f"{1000 * seconds:.1f}"]
+        for name, n, nbytes, bases, seconds in zip(*columns)
     ]
 
 

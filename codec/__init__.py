@@ -23,7 +23,7 @@ from codec import errors
 from codec.chain.chain import Chain, restore, verify
 from codec.chain.follow import Follower, Update, follow
 from codec.chain.rewind import rewind
-from codec.chain.upkeep import Change, compact, merge, pack, unpack
+from codec.chain.upkeep import Change, compact, pack, unpack
 from codec.chain.verify import Report
 from codec.errors import ChainError, LccError, RecordError, SettingsError, WriteError
 from codec.saving.checkpointer import Checkpointer
@@ -63,7 +63,6 @@ __all__ = [
     "encode",
     "errors",
     "follow",
-    "merge",
     "pack",
     "quantize",
     "restore",

@@ -26,7 +26,7 @@ LccError
    |- ChainNotFoundError             there is no chain at this place
    |- ParentError                    the record before a delta is missing
    |- StepNotFoundError              there is no record of this step
-   |- VanishedError                  a record was merged or removed before it could be read
+   |- VanishedError                  a record was removed before it could be read
    |- StepOrderError                 the step is not after the newest one
    |- ArchiveError                   the .lcc.zip is damaged or holds other files
    |- RerunNeededError               a record holds gradients, not the state
@@ -158,7 +158,7 @@ class StepNotFoundError(ChainError):
 
 
 class VanishedError(ChainError):
-    """A record was merged or removed by another process before it could be read."""
+    """A record was removed by another process before it could be read."""
 
 
 class StepOrderError(ChainError):

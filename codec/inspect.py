@@ -21,6 +21,8 @@ States and their tensors
     check_array        raises an error unless a track has an array
     check_same_layout  raises an error that names the first difference of two layouts
     state_nbytes       bytes of a saved state, float32 where it is lossy
+    following          a record, and an error unless it follows the one before
+    lost_before        a sentence if records are missing before the newest base
     CARRIER            dtype -> the numpy dtype that carries its bits
     LOSSY_DTYPES       the dtypes that can be lossy
     TINY_ELEMENTS      tensors with fewer elements are exact unless a policy says otherwise
@@ -65,9 +67,6 @@ Records and chains
     peek               the line and the arrays' entries of a file, from its first bytes
     base_of            the track in a base
     delta_of           the delta in a delta record
-    merged_of          the layers in a merged record
-    steps_of           the steps in a record
-    is_past            whether a reader has passed a record
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
     Rest               what a delta leaves, as a record's ``rest``
@@ -100,16 +99,17 @@ Files of others
 """
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
-from codec.chain.replay import GRADIENTS, Position, is_past, state_nbytes
+from codec.chain.replay import (
+    GRADIENTS,
+    Position,
+    following,
+    lost_before,
+    state_nbytes,
+)
 from codec.record.container import peek
 from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
-from codec.record.merged import merged_of, steps_of
-from codec.record.record import (
-    Record,
-    base_of,
-    delta_of,
-)
+from codec.record.record import Record, base_of, delta_of
 from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
@@ -155,8 +155,9 @@ from codec.state.tensors import (
     to_arrays,
 )
 from codec.state.tree import Parts, flatten, leaves, unflatten
+from codec.storage.folder import check_regular
 from codec.storage.location import Location, fit_to_show
-from codec.storage.source import Entry, Source, check_regular, entry_of
+from codec.storage.source import Entry, Source, entry_of
 
 __all__ = [
     "CARRIER",
@@ -217,15 +218,15 @@ __all__ = [
     "file_steps",
     "fit_to_show",
     "flatten",
+    "following",
     "from_arrays",
     "huffman",
-    "is_past",
     "is_tensor",
     "is_unicode",
     "layout_of",
     "leaves",
     "load_beside",
-    "merged_of",
+    "lost_before",
     "n_promoted",
     "parsed",
     "peek",
@@ -237,7 +238,6 @@ __all__ = [
     "sealed_nbytes",
     "short",
     "state_nbytes",
-    "steps_of",
     "steps_of_files",
     "to_arrays",
     "to_safetensors",

@@ -13,4 +13,4 @@ set -eu
 "$1" -m pip install --no-cache-dir -r requirements.txt
 "$1" -m pip install --no-cache-dir --no-deps .
 cd /
-NUMBA_CACHE_DIR="$KERNELS" "$1" -c "from codec.scheme.warmup import compile_all; compile_all()"
+NUMBA_CACHE_DIR="$KERNELS" "$1" -c "import codec; codec.warm_up()"

@@ -33,7 +33,6 @@ def load() -> None:
     """Import what pages need, and let the server prepare its example."""
     try:
         with recording.DRAWING:
-            import_module("lcviz.server.compilation").begin()  # a process of its own: torch is next
             import_module("pandas")
         import_module("lcviz.ui.session").all_runs()  # its example takes longest
         import_module("lcviz.dashboard")

@@ -181,7 +181,7 @@ def fingerprint(delta: Delta) -> bytes:
     """BLAKE3 of a delta's bytes in a record."""
     h = blake3()
     parts = list(delta.exact.values())
-    contexts = (c for rs in delta.residuals.values() for r in rs for c in r.contexts)
+    contexts = (c for residual in delta.residuals.values() for c in residual.contexts)
     for context in contexts:
         parts += [context.code.head, context.code.data] if context.code else []
     for group in delta.groups:

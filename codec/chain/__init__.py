@@ -2,11 +2,9 @@
 
 Read in this order:
     chain    lists and reads the records of a run, restores a step
-    route    which record comes next on the way to a step
     replay   applies records one after another and rebuilds the track
     verify   checks all records
     follow   keeps up with a chain while it is written
-    merge    replaces several deltas by one record
-    upkeep   merge, compact and unpack: chains made shorter, or copied
+    upkeep   compact, pack and unpack: chains made shorter, or copied
     rewind   goes back to an earlier step
 """

@@ -3,11 +3,10 @@
     run.lcc/
       00000000.base.safetensors               the exact track
       00000010.delta.safetensors              one step, parent = identity of the record before
-      00000020-00000090.merged.safetensors    several steps
     run.lcc.zip                               the same files, stored, for export
 
 Not done here: where records lie (storage), applying them to a track (replay), checking all of them
-(verify), merging and removing them (merge, upkeep), the bytes of a record (record).
+(verify), removing them (upkeep), the bytes of a record (record).
 """
 
 from __future__ import annotations
@@ -37,20 +36,18 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.record.container import check_blocks
-from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout
 from codec.storage.directory import publish
+from codec.storage.folder import Span
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import RETRIES, Entry, Source, Span, entry_of, without_records
+from codec.storage.source import RETRIES, Entry, Source, without_records
 
-from .replay import Position, Replay
-from .route import following, next_entry, record_to_leave_out
+from .replay import Position, Replay, following
 from .verify import Report, verify_chain
 
-WAYS = 16  # to a step, tried one after another where records are damaged
 UNIX = 3  # the system that an archive names as its origin
 
 
@@ -62,7 +59,8 @@ class Chain:
 
     Attributes:
         where: Its name in messages.
-        entries: The files of its records, in the order of their steps.
+        entries: The files of its records, in the order of their steps; of one step the base last.
+        steps: All steps that records hold, rising.
         failure: The last error of the disk itself.
         n_read: How many records were read so far.
         nbytes_read: The bytes that were read of them.
@@ -81,6 +79,8 @@ class Chain:
         ChainError: The directory cannot be listed or reached.
         SettingsError: No installed filesystem opens the URL.
     """
+
+    steps: tuple[int, ...]
 
     def __init__(
         self,
@@ -118,51 +118,27 @@ class Chain:
 
     def _repr_html_(self) -> str:
         """In a notebook: the bytes of its records, the newest first."""
-        colors = {"base": notebook.GRAY, "delta": notebook.BLUE, "merged": notebook.GREEN}
+        colors = {"base": notebook.GRAY, "delta": notebook.BLUE}
         bars = [
-            notebook.Bar(
-                f"{e.kind} {e.step}" if e.first == e.step else f"{e.kind} {e.first}–{e.step}",
-                e.nbytes,
-                f"{e.nbytes:,} bytes",
-                colors[e.kind],
-            )
+            notebook.Bar(f"{e.kind} {e.step}", e.nbytes, f"{e.nbytes:,} bytes", colors[e.kind])
             for e in reversed(self.entries)
         ]
         return notebook.bars_html(
             f"{self.where}: {len(bars):,} records, {self.nbytes:,} bytes",
             bars,
-            f"Steps {self.entries[0].first} to {self.entries[-1].step}." if bars else "",
+            f"Steps {self.steps[0]} to {self.steps[-1]}.",
         )
 
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""
         self.failure = None
-        entries = (entry_of(name, nbytes) for name, nbytes in self._source.sizes().items())
-        # If two records hold a step, the one that reaches further is tried first, a base last.
-        order = sorted(
-            (e for e in entries if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
-        )
+        entries = (self._source.entry(*file) for file in self._source.sizes().items())
+        order = sorted((e for e in entries if e), key=lambda e: (e.step, e.kind == "base"))
         self.entries = tuple(order)
+        self.steps = tuple(dict.fromkeys(e.step for e in order))
         self._nbytes_of = {e.name: e.nbytes for e in order}
-        self._steps: tuple[int, ...] | None = None
         if not self.entries:
             raise ChainNotFoundError(without_records(self.where))
-
-    @property
-    def _last(self) -> int:
-        return max(e.step for e in self.entries)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """All steps that records hold, rising. Reads the merged records."""
-        if self._steps is None:
-            steps = {e.step for e in self.entries} | {e.first for e in self.entries}
-            for entry in self.entries:
-                if entry.kind == "merged":
-                    with suppress(RecordError, ChainError):
-                        steps.update(steps_of(self.read(entry)))
-            self._steps = tuple(sorted(steps))
-        return self._steps
 
     @property
     def nbytes(self) -> int:
@@ -185,7 +161,7 @@ class Chain:
         Raises:
             RecordError: The record is damaged.
             ArchiveError: The member of an archive is damaged.
-            VanishedError: The record was merged or removed meanwhile.
+            VanishedError: The record was removed meanwhile.
             ChainError: The disk fails.
         """
         if self.selection is None:
@@ -258,44 +234,24 @@ class Chain:
             ParentError: A record is missing.
             RecordError: A record is damaged. Also what `read` raises.
         """
-        replay = Replay(self.selection)
-        base = self._bases(step)[-1]
-        way = [base, *following(self.entries, base.step, step)]
-        self.expect(way)
-        for entry in way:
-            yield from replay.advance(entry, self.read(entry), step, all_steps=True)
+        return self.every_step(self.steps[-1] if step is None else step, step)
 
     def every_step(self, begin: int | None = None, end: int | None = None) -> Iterator[Position]:
-        """All steps from the first base on, each once.
+        """All steps from the first base on, each once; where a step has a base, that base.
 
         Args:
             begin: Begin at the last base at or before this step.
             end: The last step.
 
-        Raises:
-            ParentError: Records overlap; use `at` for each step. Also what `replay` raises.
+        Raises: What `replay` raises.
         """
-        replay, last = Replay(self.selection), -1
+        replay = Replay(self.selection)
         first = 0 if begin is None else self.entries.index(self._bases(begin)[-1])
-        entries = [e for e in self.entries[first:] if end is None or e.first <= end]
-        again = {e.step: e for e in entries if e.kind == "base"}
-        # A base that stands in for no record is of a save that was tried again: it counts.
-        entries = [
-            e
-            for e in entries
-            if e.kind != "delta"
-            or e.step not in again
-            or self._begun(again[e.step].name).replaces is not None
-        ]
-        self.expect(entries)
-        for entry in entries:
-            if replay.is_past(entry) and entry.step > last:
-                raise ParentError(f"{entry.name}: begins before step {last}, where others end")
-            if not replay.is_past(entry):
-                for position in replay.advance(entry, self.read(entry), end, all_steps=True):
-                    if position.step > last:
-                        last = position.step
-                        yield position
+        entries = [e for e in self.entries[first:] if end is None or e.step <= end]
+        way = list({e.step: e for e in entries}.values())  # the base comes last
+        self.expect(way)
+        for entry in way:
+            yield replay.advance(entry, self.read(entry))
 
     def history(self, name: str, steps: Iterable[int] | None = None) -> Iterator[tuple[int, Any]]:
         """A tensor's values at many steps, without the rest of the state.
@@ -313,7 +269,7 @@ class Chain:
         Raises:
             SettingsError: The state has no tensor of this name.
             StepNotFoundError: No record holds one of the steps.
-            ParentError: A record is missing, or records overlap.
+            ParentError: A record is missing.
             RerunNeededError: The chain holds gradients in place of states.
             RecordError, ChainError: As `replay`.
         """
@@ -324,7 +280,8 @@ class Chain:
             if not wanted:
                 return
             begin, end = min(wanted), max(wanted)
-            part._check_steps(wanted)
+            for step in {begin, *wanted.difference(self.steps)}:
+                self._bases(step)
         for position in part.every_step(begin, end):
             if wanted is None or position.step in wanted:
                 position.check_state()
@@ -350,24 +307,19 @@ class Chain:
     def _layout(self, step: int | None) -> Layout:
         """See `layout`. Raises VanishedError."""
         base = self._bases(step)[-1]
-        layout, identity, last = None, None, base
-        for last in (base, *following(self.entries, base.step, step)):
-            record = _checked(last, self._begun(last.name))
-            if layout is not None and record.parent != identity:
-                raise ParentError(
-                    f"{last.name}: its parent, digest {record.parent}, is missing or damaged"
-                )
+        layout = identity = None
+        for entry in (base, *deltas_between(self.entries, base.step, step)):
+            record = _checked(entry, self._begun(entry.name))
+            following(record, entry.name, None, identity)
             layout, identity = records.layout_after(record, layout), record.identity
-        if last.step < (self._last if step is None else step):
-            raise ParentError(f"{last.name}: no record after it leads further")
         assert layout is not None, "there was a base"
         return layout
 
     def at(self, step: int | None = None) -> Position:
-        """The track at ``step``, or at the newest step, in as few passes over it as possible.
+        """The track at ``step``, or at the newest step.
 
         A damaged record is passed over, with SkippedRecordWarning, if other records lead to the
-        same step: an older base, or the deltas that a merged record replaces.
+        same step: of a base the older records, of a stray delta those around it.
 
         Raises:
             ChainError, RecordError: As for `replay`, about the first damaged record.
@@ -390,9 +342,37 @@ class Chain:
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The furthest position on the way to a step; if it is not at the step, also why."""
         try:
-            return self._retried(lambda: _Search(self, step).result())
-        except VanishedError as exc:
+            return self._retried(lambda: self._follow(step))
+        except ChainError as exc:
             return None, exc
+
+    def _follow(self, step: int | None) -> tuple[Position | None, Exception | None]:
+        """See `_reach`. Raises VanishedError, and what `_bases` raises."""
+        bases = self._bases(step)
+        reached: Position | None = None
+        reason: Exception | None = None  # the first error
+        while bases and reached is None:
+            replay, base = Replay(self.selection), bases.pop()
+            way = [base, *deltas_between(self.entries, base.step, step)]
+            self.expect(way)
+            for entry in way:
+                try:
+                    reached = replay.advance(entry, self.read(entry))
+                except VanishedError:
+                    raise
+                except (RecordError, ChainError) as exc:
+                    reason = reason or _bare(exc)
+                    if replay.track is None or not isinstance(exc, RecordError | ParentError):
+                        break  # else a later record may fit this track
+        if reached is None or reached.step != (self.steps[-1] if step is None else step):
+            return reached, reason
+        try:
+            records.check_whole(reached.entry.name, reached.track)
+        except RecordError as exc:
+            return reached, reason or _bare(exc)
+        if reason is not None:
+            self._warn(f"reached step {reached.step} by another way: {reason}")
+        return reached, None
 
     def restore(self, step: int | None = None, *, only: Only | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
@@ -410,7 +390,7 @@ class Chain:
         return self._retried(lambda: verify_chain(self, progress))
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """Call again, with a new listing, while somebody merges or removes records."""
+        """Call again, with a new listing, while somebody removes records."""
         for _ in range(RETRIES - 1):
             with suppress(VanishedError):
                 return call()
@@ -427,41 +407,16 @@ class Chain:
         """
         if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
             raise SettingsError(f"a step is an integer; got {step!r}")
-        if step is not None and not self._has(step):
+        if step is not None and step not in self.steps:
             n, first, last = len(self.steps), self.steps[0], self.steps[-1]
             raise StepNotFoundError(
                 f"{self.where}: no record of step {step}; it has {n} steps from {first} to {last}"
             )
-        end = self._last if step is None else step
+        end = self.steps[-1] if step is None else step
         bases = [e for e in self.entries if e.kind == "base" and e.step <= end]
         if not bases:
             raise ParentError(f"{self.where}: no base record at or before step {end}")
         return bases
-
-    def _check_steps(self, steps: set[int]) -> None:
-        """Raise what `_bases` raises about any of these steps. Reads a merged record only once."""
-        known = {e.step for e in self.entries} | {e.first for e in self.entries}
-        if not known.issuperset(steps):
-            known.update(self.steps)
-        first = min(steps)
-        for step in steps:
-            if step == first or step not in known or type(step) is not int:
-                self._bases(step)
-
-    def _has(self, step: int) -> bool:
-        """Whether a record holds a step. Raises RecordError if only a damaged record may."""
-        if any(step in (e.first, e.step) for e in self.entries):
-            return True
-        damaged: Exception | None = None
-        for entry in (e for e in self.entries if e.first < step < e.step):
-            try:
-                if step in steps_of(self.read(entry)):
-                    return True
-            except RecordError as exc:  # another record may hold the step too
-                damaged = damaged or exc
-        if damaged:
-            raise damaged
-        return False
 
     def pack(self, path: str | os.PathLike[str]) -> int:
         """Write all records into one archive of uncompressed members.
@@ -498,92 +453,16 @@ class Chain:
 
 def _checked(entry: Entry, record: Record) -> Record:
     """A record. Raises MalformedRecordError unless it is the one that its name says."""
-    first = steps_of(record)[0] if record.kind == "merged" else record.step
-    if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
+    if (record.step, record.kind) != (entry.step, entry.kind):
         expected = f"{entry.kind} of step {entry.step}"
         raise MalformedRecordError(entry.name, expected, f"{record.kind} of step {record.step}")
     return record
 
 
-class _Search:
-    """The search for a way to a step, around damaged records.
-
-    bad: records that failed or lead nowhere. reason: the first error. furthest: the furthest
-    position on any way.
-    """
-
-    def __init__(self, chain: Chain, step: int | None) -> None:
-        self._chain, self._step = chain, step
-        self._bad: set[Entry] = set()
-        self._reason: Exception | None = None
-        self._furthest: Position | None = None
-
-    def result(self) -> tuple[Position | None, Exception | None]:
-        """See `Chain._reach`. Raises VanishedError."""
-        chain = self._chain
-        try:
-            bases = chain._bases(self._step)
-        except VanishedError:
-            raise
-        except (RecordError, ChainError) as exc:
-            return None, _bare(exc)
-        ways = WAYS
-        while bases and ways:
-            reached, entry, error = self._follow(bases[-1])
-            if error is None:
-                assert reached is not None, "there was a base"
-                if self._reason:
-                    chain._warn(f"reached step {reached.step} by another way: {self._reason}")
-                return reached, None
-            self._reason = self._reason or _bare(error)
-            if reached is None and len(bases) > 1:  # a base failed, which costs little time
-                bases.pop()
-                continue
-            stuck = reached.entry if reached and isinstance(error, ParentError) else None
-            left_out = record_to_leave_out(chain.entries, entry, stuck, self._bad)
-            ways -= 1
-            if left_out is None:
-                break
-            self._bad.add(left_out)
-            bases = [e for e in bases if e != left_out]
-        return self._furthest, self._reason
-
-    def _follow(self, base: Entry) -> tuple[Position | None, Entry | None, Exception | None]:
-        """Go from a base towards the step.
-
-        Returns:
-            The last position; the record at which the way ends, None behind the last one; and why
-            it is no way to the step, None if it is one.
-        """
-        chain, step = self._chain, self._step
-        replay, passed, reached = Replay(chain.selection), set(self._bad), None
-        entry: Entry | None = base
-        try:
-            chain.expect([base, *following(chain.entries, base.step, step, passed)])
-            while entry is not None:
-                try:
-                    for reached in replay.advance(entry, chain.read(entry), step):
-                        if self._furthest is None or reached.step > self._furthest.step:
-                            self._furthest = reached
-                except (RecordError, ParentError) as exc:
-                    if replay.track is None:
-                        raise
-                    self._reason = self._reason or _bare(exc)  # another record may fit this track
-                    passed.add(entry)
-                    if not isinstance(exc, ParentError):
-                        self._bad.add(entry)
-                assert replay.step is not None, "a base leads to its step"
-                entry = next_entry(chain.entries, replay.step, step, passed)
-            assert reached is not None, "there was a base"
-            end = chain._last if step is None else step
-            if reached.step != end:
-                raise ParentError(f"{reached.entry.name}: no record after it leads to step {end}")
-            records.check_whole(reached.entry.name, reached.track)
-        except VanishedError:
-            raise
-        except (RecordError, ChainError) as exc:
-            return reached, entry, exc
-        return reached, entry, None
+def deltas_between(entries: Iterable[Entry], begin: int, end: int | None = None) -> list[Entry]:
+    """The deltas after step ``begin``, up to step ``end``; None for all."""
+    deltas = (e for e in entries if e.kind == "delta" and begin < e.step)
+    return [e for e in deltas if end is None or e.step <= end]
 
 
 def _bare(exc: Exception) -> Exception:

@@ -31,9 +31,8 @@ from codec.state.modules import Into, ModuleLoader
 from codec.state.selection import Only, Selection
 from codec.storage.location import Location
 
-from .chain import Chain
+from .chain import Chain, deltas_between
 from .replay import Position, Replay
-from .route import following
 
 EVERY = 1.0  # seconds between two looks at the chain
 RESTING = 10  # a search that failed is followed by a pause so many times as long
@@ -189,13 +188,13 @@ class Follower:
             return None
         if any(e.kind == "base" and e.step > replay.step for e in entries):
             return None  # what comes after a base builds on it
-        reached, way = None, list(following(entries, replay.step, None))
+        reached, way = None, deltas_between(entries, replay.step)
         chain.expect(way)
         try:
             for entry in way:
                 record = chain.read(entry)
                 self._moves[0] += 1
-                *_, reached = replay.advance(entry, record)
+                reached = replay.advance(entry, record)
         except (RecordError, ChainError) as exc:
             _log.debug("%s: does not continue from step %s: %s", chain.where, replay.step, exc)
             if self._replay.track is None:  # the record failed half-way
@@ -225,21 +224,13 @@ class Follower:
         return position
 
     def _is_newest(self, chain: Chain) -> bool:
-        """Whether the follower has the chain's newest step, also if it was merged meanwhile."""
-        step = max(e.step for e in chain.entries)
-        if self._at is None or step != self._at.step:
+        """Whether the follower has the chain's newest step."""
+        at = self._at
+        if at is None or at.step != chain.steps[-1] or at.entry not in chain.entries:
             return False
-        candidates = [e for e in chain.entries if e.step == step]
-        if self._at.entry in candidates:
-            with suppress(RecordError, ChainError):  # else another record has taken its name
-                return chain.identity_of(self._at.entry) == self._at.record.identity
-            return True
-        for entry in candidates:
-            with suppress(RecordError, ChainError):
-                if chain.read(entry).track == self._at.record.track:
-                    self._settle(replace(self._at, entry=entry))
-                    return True
-        return False
+        with suppress(RecordError, ChainError):  # else another record has taken its name
+            return chain.identity_of(at.entry) == at.record.identity
+        return True
 
 
 def follow(

@@ -6,7 +6,7 @@ Not done here: choosing the records and their order (chain).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from codec.caps import short
 from codec.errors import MalformedRecordError, ParentError, RerunNeededError
 from codec.record import record as records
-from codec.record.merged import merged_of
 from codec.record.record import Record
 from codec.record.values import check_values
 from codec.scheme.delta import Delta
@@ -29,25 +28,28 @@ GRADIENTS = "lcc.rerun"  # key of a state: see codec.rerun
 
 @dataclass(frozen=True)
 class Position:
-    """A step of the chain while it is replayed.
+    """A step of a chain while it is replayed.
 
     Attributes:
-        step: Its number.
         entry: The file it was read from.
         record: The content of that file.
         track: The live track, valid until the replay goes on.
-        delta: What led here; None on a base and in a merged record.
+        delta: What led here; None on a base.
         writer: Program and version that wrote the base before it; None if that does not say.
         settings: In the newest record that holds any, since that base; {} if none does.
     """
 
-    step: int
     entry: Entry
     record: Record
     track: Track
     delta: Delta | None
     writer: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self.record.step
 
     def whole(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
@@ -94,20 +96,48 @@ def state_nbytes(layout: Layout) -> int:
     return sum(t.track_nbytes for t in layout.tensors if not t.name.startswith(f"{GRADIENTS}/"))
 
 
-def is_past(entry: Entry, step: int | None) -> bool:
-    """Whether a reader at a step has passed a record, because other records hold its steps.
+def following(record: Record, where: str, run: str | None, identity: str | None) -> Record:
+    """The record, with its run. Raises ParentError unless it follows a record.
 
-    A base of exactly this step is not past: it must hold the same state. step: None before the
-    first record.
+    Args:
+        record: A base follows any of its run, a delta its parent.
+        where: Its name.
+        run: Of the records before it; None if there are none.
+        identity: Of the usable record before it; None if there is none.
     """
-    return step is not None and (entry.step < step if entry.kind == "base" else entry.first <= step)
+    record = record.in_run(run)
+    if record.run != (run or record.run):
+        raise ParentError(
+            f"{where}: is of the run {record.run}, the records before it are of {run}"
+        )
+    if record.kind != "base" and (identity is None or record.parent != identity):
+        last = "does not exist" if identity is None else f"has digest {identity}"
+        raise ParentError(f"{_lost(where, record.parent)}; the usable record before it {last}")
+    return record
+
+
+def lost_before(
+    where: str, parent: str | None, replaces: str | None, identities: Set[str | None]
+) -> str:
+    """A sentence if records are missing before a chain's newest base; else "".
+
+    Before older bases an interrupted compaction may have removed some. where,
+    parent, replaces: of the base. identities: of the records before it.
+    """
+    if parent is None or not identities or identities & {parent, replaces}:
+        return ""
+    return _lost(where, parent)
+
+
+def _lost(where: str, parent: str | None) -> str:
+    return f"{where}: its parent, digest {parent}, is missing or damaged"
 
 
 class Replay:
     """A track to which records are applied one after another.
 
     Attributes:
-        track: None before the first base, and after an error in the middle of a record.
+        track: None before the first base, and after a delta that failed while it was applied.
         step: The step of the track.
         run: The run of the records.
         identity: The identity of the record that was applied last.
@@ -128,76 +158,42 @@ class Replay:
 
     @classmethod
     def at(cls, position: Position) -> Replay:
-        """A replay that goes on from a position, and takes its track over.
-
-        In the middle of a merged record it has no track, since no record begins there.
-        """
+        """A replay that goes on from a position, and takes its track over."""
         replay, record = cls(position.track.selection), position.record
-        if position.step == record.step:
-            replay.track, replay.step = position.track, position.step
+        replay.track, replay.step = position.track, position.step
         replay.run, replay.identity = record.run, record.identity
         replay.writer, replay.settings = position.writer, position.settings
         return replay
 
-    def is_past(self, entry: Entry) -> bool:
-        """See the function `is_past`. A replay that has lost its track can use any base."""
-        return is_past(entry, self.step) and (entry.kind != "base" or self.track is not None)
-
-    def advance(
-        self, entry: Entry, record: Record, stop: int | None = None, *, all_steps: bool = False
-    ) -> Iterator[Position]:
+    def advance(self, entry: Entry, record: Record) -> Position:
         """Apply one record.
 
         Args:
             entry: Its file.
             record: Its content.
-            stop: The last step to go to.
-            all_steps: Yield a position for each step of a merged record, not only for the last.
 
         Raises:
             ParentError: The record does not follow the record before it.
-            RecordError: The record cannot be applied; the track is then None.
+            RecordError: The record cannot be applied; the track may then be None.
         """
-        record = record.in_run(self.run)
-        if record.run != (self.run or record.run):
-            raise ParentError(
-                f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
-            )
+        last = self.identity if self.track else None
+        record = following(record, entry.name, self.run, last)
         delta, track = None, self.track
         origin = record if record.kind == "base" else self
         writer, settings = origin.writer, record.settings or origin.settings
-        parts: list[tuple[int, str, Delta]] = []
-        tables = None  # that a merged record leaves
         if record.kind == "base":
             base = records.base_of(record, selection=self.selection)
             if track is not None and self.step == record.step and record.replaces == self.identity:
                 records.check_track(record.where, record.track, track)
             track = base
-        elif track is None or record.parent != self.identity:
-            last = f"has digest {self.identity}" if track else "does not exist"
-            raise ParentError(
-                f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
-                f"the usable record before it {last}"
-            )
-        elif record.kind == "delta":
-            delta = records.delta_of(record, track)
-            parts = [(record.step, record.track, delta)]
         else:
-            content = merged_of(record, track.layout, self.selection)
-            deltas = content.single_steps() if all_steps else content.parts(stop)
-            parts = [(s.number, s.track, d) for s, d in deltas if stop is None or s.number <= stop]
-            tables = dict(content.tables)
-        self.track = None  # if a part fails, the track is in between
-        for step, digest, part in parts:
-            records.apply_checked(record, part, track, digest)
-            if step != parts[-1][0]:
-                yield Position(step, entry, record, track, delta, writer, settings)
-        if tables is not None:
-            track.tables = tables
+            assert track is not None, "or it would have no parent"
+            delta = records.delta_of(record, track)
+            self.track = None  # if the delta fails, the track is in between
+            records.apply_checked(record, delta, track)
         self.track, self.run, self.identity = track, record.run, record.identity
-        self.writer, self.settings = writer, settings
-        self.step = parts[-1][0] if parts else record.step
-        yield Position(self.step, entry, record, track, delta, writer, settings)
+        self.step, self.writer, self.settings = record.step, writer, settings
+        return Position(entry, record, track, delta, writer, settings)
 
     def check_values(self, where: str) -> None:
         """Raise MalformedRecordError if an edit since the last check made an invalid value.

@@ -42,7 +42,7 @@ def rewind(
     Args:
         path: The chain's directory or URL; nobody else may write there.
         step: The new end. If the chain does not have this step, it ends at the newest step before;
-            None removes all steps. A merged record that goes past the step is removed as a whole.
+            None removes all steps.
         takes_over: Take the chain over from an earlier writer of an object store, as
             Checkpointer's ``resume=True`` does.
         storage_options: As for `Checkpointer`.

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING
 
 from codec.errors import ChainError, RecordError, VanishedError
 from codec.record import record as records
-from codec.record.merged import steps_of
-from codec.record.record import Record
-from codec.storage.source import Entry
 
-from .replay import Replay
+from .replay import Replay, lost_before
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -45,30 +42,26 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     """Read and replay every record, see `codec.verify`.
 
     Raises:
-        VanishedError: A record was merged or removed meanwhile.
+        VanishedError: A record was removed meanwhile.
     """
     steps: set[int] = set()
-    overlapping: set[int] = set()  # steps of records whose steps the replay has passed
     identities: set[str | None] = set()
     problems = []
     replay, failed = Replay(), False
+    newest = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
     chain.expect(chain.entries)
     for done, entry in enumerate(chain.entries, 1):
         try:
             record = chain.read(entry, thoroughly=True)
-            if replay.is_past(entry):
-                overlapping.update(steps_of(record) if entry.kind == "merged" else [entry.step])
-            else:
-                before = replay.step
-                for position in replay.advance(entry, record, all_steps=True):
-                    replay.check_values(entry.name)
-                    steps.add(position.step)
-                if not failed and _lacks_steps(chain, entry, record, identities):
-                    problems.append(
-                        f"{entry.name}: the record before it, digest {record.parent}, is "
-                        f"missing; steps between {before} and {entry.step} may be lost"
-                    )
-                failed = False
+            before = replay.step
+            replay.advance(entry, record)
+            replay.check_values(entry.name)
+            steps.add(entry.step)
+            if entry == newest and not failed:
+                lost = lost_before(entry.name, record.parent, record.replaces, identities)
+                if lost:
+                    problems.append(f"{lost}; steps between {before} and {entry.step} may be lost")
+            failed = False
             identities.add(record.identity)
         except VanishedError:
             raise
@@ -82,25 +75,4 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
             records.check_whole(chain.where, replay.track)
         except RecordError as exc:
             problems.append(str(exc))
-    for step in sorted(overlapping - steps):
-        try:
-            chain.at(step)
-            steps.add(step)
-        except VanishedError:
-            raise
-        except (RecordError, ChainError) as exc:
-            problems.append(str(exc))
     return Report(tuple(sorted(steps)), tuple(problems), chain.nbytes)
-
-
-def _lacks_steps(chain: Chain, entry: Entry, record: Record, identities: set[str | None]) -> bool:
-    """Whether this record is the newest base and records are missing before it.
-
-    Before older bases an interrupted compaction may have removed some. identities: those of the
-    records before this one.
-    """
-    if not identities or entry.kind != "base" or record.parent is None:
-        return False
-    if identities & {record.parent, record.replaces}:
-        return False
-    return all(e.kind != "base" or e.step <= entry.step for e in chain.entries)

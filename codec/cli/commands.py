@@ -75,8 +75,7 @@ def info(options: argparse.Namespace) -> int:
         answer, lines = tensors.of_chain(chain, options.step)
         return _answer(options, answer, *lines)
     rows = [
-        {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
-        for e in chain.entries
+        {"step": e.step, "kind": e.kind, "bytes": e.nbytes, "file": e.name} for e in chain.entries
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, *sentences = _newest_delta(chain, newest) if newest else ({},)
@@ -89,10 +88,8 @@ def info(options: argparse.Namespace) -> int:
         "newest_delta": exact,
         "moments": moments,
     }
-    lines = [f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file"]
-    for e in chain.entries:
-        steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
-        lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
+    lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file"]
+    lines += [f"{e.step:>8}  {e.kind:<5}  {e.nbytes:>12,}  {e.name}" for e in chain.entries]
     written = f"; the newest base was written by {writer}" if writer else ""
     lines.append(f"{len(chain.entries)} records, {chain.nbytes:,} bytes{written}")
     return _answer(options, answer, *lines, *sentences, of_moments)
@@ -301,12 +298,6 @@ def compress(options: argparse.Namespace) -> int:
     return _answer(options, answer, *(lines or [nothing]), describe_too_far(deltas))
 
 
-def merge(options: argparse.Namespace) -> int:
-    """Merge every few consecutive deltas into one record; every step still restores."""
-    change = upkeep.merge(options.run, options.steps, Progress("merging"), coder=options.coder)
-    return _answer_change(options, change)
-
-
 def compact(options: argparse.Namespace) -> int:
     """Remove all records before the newest bases; a new base is written if that saves bytes.
 
@@ -317,10 +308,16 @@ def compact(options: argparse.Namespace) -> int:
     if not isinstance(chain, Chain):
         answer, line = distributed.compact(chain, options)
         return _answer(options, answer, line)
-    change = upkeep.compact(
-        options.run, options.keep, Progress("checking"), base=options.base, coder=options.coder
-    )
-    return _answer_change(options, change)
+    change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
+    names = {"records": "records", "bytes": "nbytes", "restore_seconds": "restore_seconds"}
+    pairs = {key: getattr(change, name) for key, name in names.items()}
+    answer = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
+    lines = [
+        f"{when} {records:,} records, {nbytes:,} bytes, newest step restored in "
+        f"{1000 * seconds:.1f} ms"
+        for when, records, nbytes, seconds in zip(("before:", "after: "), *pairs.values())
+    ]
+    return _answer(options, answer, *lines)
 
 
 def pack(options: argparse.Namespace) -> int:
@@ -428,18 +425,6 @@ def _unused_removed(path: str | Path) -> Iterator[None]:
 
 def _describe_left_out(n: int) -> str:
     return f"left out, for a .safetensors file holds tensors only: {n} values" if n else ""
-
-
-def _answer_change(options: argparse.Namespace, change: upkeep.Change) -> int:
-    names = {"records": "records", "bytes": "nbytes", "restore_seconds": "restore_seconds"}
-    pairs = {key: getattr(change, name) for key, name in names.items()}
-    answer = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
-    lines = [
-        f"{when} {records:,} records, {nbytes:,} bytes, newest step restored in "
-        f"{1000 * seconds:.1f} ms"
-        for when, records, nbytes, seconds in zip(("before:", "after: "), *pairs.values())
-    ]
-    return _answer(options, answer, *lines)
 
 
 def _answer(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> int:

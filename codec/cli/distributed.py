@@ -16,7 +16,7 @@ from codec.errors import ChainError, ChainNotFoundError, SettingsError, SourceEr
 from codec.storage.location import Location
 
 if TYPE_CHECKING:
-    from codec.dcp.stores import Step
+    from codec.dcp.files import Step
 
 
 def chain_or_step(options: argparse.Namespace) -> Chain | Step:
@@ -39,10 +39,9 @@ def _step_at(place: str) -> Step | None:
     if isinstance(path, Path) and not _holds_dcp_files(path):
         return None
     try:
-        from codec.dcp.files import marks
+        from codec.dcp.files import METADATA, marks, step_at
         from codec.dcp.reader import newest_step
         from codec.dcp.steps import describe_broken, describe_none_whole
-        from codec.dcp.stores import METADATA, run_at, step_at
     except ImportError:  # without torch, what is there stays unknown
         return None
     step = step_at(place)
@@ -53,7 +52,7 @@ def _step_at(place: str) -> Step | None:
             return step
     if newest := newest_step(place):
         return step_at(newest)
-    if reason := describe_broken(step) or describe_none_whole(run_at(place)):
+    if reason := describe_broken(step) or describe_none_whole(Location(place).folder()):
         raise ChainNotFoundError(reason)
     return None
 
@@ -66,16 +65,16 @@ def _holds_dcp_files(path: Path) -> bool:
 
 def info(step: Step) -> tuple[dict[str, Any], list[str]]:
     """JSON and lines about a step."""
-    from codec.dcp.files import nbytes_of
+    from codec.dcp.files import chain_of
     from codec.dcp.steps import records_of
 
     rows: list[dict[str, Any]] = []
     needs = {step.name}
     for record in records_of(step):
         at = record.at
-        nbytes = nbytes_of(step.run, at)
-        needs |= {at.step, *record.needs}
-        row = {"rank": record.rank, "kind": record.kind, "step": at.step, "bytes": nbytes}
+        needs |= {need.step for need in record.needs}
+        row = {"rank": at.rank, "kind": at.kind, "step": at.step}
+        row["bytes"] = chain_of(step.run, [at]).nbytes
         rows.append(row | {"chunks": len(record.chunks), "file": at.file})
     lines = [f"{'rank':>6}  {'kind':<5}  {'bytes':>12}  {'chunks':>6}  file"]
     lines += [
@@ -115,11 +114,10 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
     step: from `chain_or_step`.
     """
     from codec.dcp.retention import Retention
-    from codec.dcp.stores import run_at
 
-    if options.base or options.coder:
-        raise SettingsError(f"{step.run}: holds steps; --base and --coder are for chains")
-    if step.run != run_at(options.run):
+    if options.base:
+        raise SettingsError(f"{step.run}: holds steps; --base is for chains")
+    if step.run != Location(options.run).folder():
         raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
     gone = Retention.compact(step.run, options.keep)
     if not gone:
@@ -130,8 +128,8 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
 
 def _check_written(newest: Step) -> None:
     """Raise SourceError, about the newest whole step, unless a ChainWriter saved one of them."""
+    from codec.dcp.files import METADATA
     from codec.dcp.reader import needed_names, numbered_steps
-    from codec.dcp.stores import METADATA
 
     for step in numbered_steps(newest.run):
         with suppress(SourceError):

@@ -70,20 +70,12 @@ def _parser(program: str = PROGRAM) -> Parser:
     export.add_argument(
         "--all", choices=("safetensors", "pt"), help="write all steps, as files of this kind"
     )
-    merge = _with_run(sub, commands.merge)
-    merge.add_argument("--steps", type=int, default=8, help="deltas per record (default: 8)")
-    merge.add_argument(
-        "--coder", choices=CODERS, help="of the merged records (default: the deltas' own)"
-    )
     compact = _with_run(sub, commands.compact, OR_STEP)
     compact.add_argument(
         "--keep", type=int, default=2, help="bases, or steps, to keep (default: 2)"
     )
     compact.add_argument(
         "--base", action="store_true", help="write a base of the newest step in any case"
-    )
-    compact.add_argument(
-        "--coder", choices=CODERS, help="code the deltas that stay anew; every step stays the same"
     )
     pack = _with_run(sub, commands.pack)
     _output(pack, "the .lcc.zip to write")

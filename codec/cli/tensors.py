@@ -15,7 +15,7 @@ from codec.state.selection import tensor_names
 from codec.state.tree import value_names
 
 if TYPE_CHECKING:
-    from codec.dcp.stores import Step
+    from codec.dcp.files import Step
 
 LOSSY, EXACT, MIXED = "lossy", "exact", "lossy in parts"
 Answer = tuple[dict[str, Any], list[str]]  # JSON and lines

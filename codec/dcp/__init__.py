@@ -12,14 +12,13 @@ Read in this order:
     chunks        what DCP asks to write, and which of it is lossy
     bundles       tracks and digests that a rank keeps between saves
     rank_writer   one rank's part of a save
-    files         records and marks in a step's directory
-    stores        directories of steps, on disks or behind a URL
+    files         a step's directory: records, marks, and the chain that leads to a record
     reader        the public class for loads
     retention     removes old steps
     steps         a step as a whole: its records, a check, its state
     current_save  one save at a time
 
-Not done here: requests to object stores (storage.remote).
+Not done here: files on disks and behind URLs (storage.folder), reading a chain (chain).
 """
 
 from .reader import ChainReader, needed, newest_step

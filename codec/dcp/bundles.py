@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codec.chain.replay import Replay
-from codec.record.alphabets import ARRAY, nbytes_of
+from codec.record.alphabets import nbytes_of
 from codec.record.encode import DeltaEncoder, Draft
-from codec.record.record import Record, stored_layout
+from codec.record.record import Place, Record
 from codec.record.settings import ChainSettings
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
@@ -29,7 +29,7 @@ from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Layout, TensorSpec, copy_arrays, same_bits, to_arrays
 
-from .files import BesidePlace, RecordAt
+from .files import RecordAt
 
 Put = Callable[[Record, bytes], RecordAt]
 
@@ -38,28 +38,26 @@ class Bundle:
     """Chunks whose base is one record, and their track: either all lossy or all exact.
 
     Args:
-        track: The track at record ``at``.
+        track: The track at the newest record.
         coding: How deltas of lossy chunks are coded.
-        at: The newest record.
         run: The chain's run.
-        n: Deltas since the base.
-        needs: The records from the base to ``at``.
+        identity: That of the newest record.
+        needs: The records from the base to the newest.
     """
 
     def __init__(
         self,
         track: Track,
         coding: Coding,
-        at: RecordAt,
         run: str | None,
-        n: int,
+        identity: str | None,
         needs: tuple[RecordAt, ...],
     ) -> None:
         tensors = track.layout.tensors
         # A budget would only measure the headers of records that are not lossy.
         coding = coding if any(t.lossy for t in tensors) else coding.keeping()
         self.tracker = Tracker.resume(track, coding)
-        self.at, self.run, self.n, self.needs = at, run, n, needs
+        self.run, self.identity, self.needs = run, identity, needs
         self.specs = {t.name: t for t in tensors}
         self._encoder = DeltaEncoder()
 
@@ -90,7 +88,7 @@ class Bundle:
         """
         tracker, track = self.tracker, self.tracker.track
         layout = Layout(tuple(t for t in track.layout.tensors if t.name in values))
-        place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
+        place = Place(len(self.needs), self.run, self.identity)
         arrays = track.arrays | to_arrays(values, layout)
         leaving = {
             name for name in whole_if_changed if not same_bits(track.arrays[name], arrays[name])
@@ -101,24 +99,28 @@ class Bundle:
         leaving |= delta.exact.keys() - non_finite.keys()
         delta = replace(delta, exact=non_finite)
         if not (delta.groups or delta.exact or delta.residuals):
-            return WrittenBundle(self, None, self.at, 0, leaving)
+            return WrittenBundle(self, None, self.needs, self.identity, 0, leaving)
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
-        at = put(draft.check(track), draft.data)
+        record = draft.check(track)
+        needs = (*self.needs, put(record, draft.data))
         # The arrays after the residuals may be as large as the track: they are not kept.
-        return WrittenBundle(self, replace(delta, after_residuals={}), at, len(draft.data), leaving)
+        delta = replace(delta, after_residuals={})
+        return WrittenBundle(self, delta, needs, record.digest, record.nbytes, leaving)
 
 
 @dataclass(frozen=True)
 class WrittenBundle:
     """A bundle in a save that is not committed yet.
 
-    delta: moves the track at the commit; None for a base, or if nothing has changed. at: the newest
-    record. nbytes: of a new record. leaving: names of chunks that leave the bundle.
+    delta: moves the track at the commit; None for a base, or if nothing has changed. needs,
+    identity: of the bundle after the commit. nbytes: of a new record. leaving: names of chunks that
+    leave the bundle.
     """
 
     bundle: Bundle
     delta: Delta | None
-    at: RecordAt
+    needs: tuple[RecordAt, ...]
+    identity: str | None
     nbytes: int
     leaving: Collection[str] = ()
 
@@ -130,29 +132,14 @@ class WrittenBundle:
         moment_nbytes = nbytes_of(group for group in self.delta.groups if group.tensors[0].alone)
         return self.nbytes - moment_nbytes - self.delta.exact_nbytes
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of other directories that a reader needs."""
-        return tuple(at.step for at in self.bundle.needs if at != self.at)
-
     def commit(self) -> Bundle:
         """Move the track, and return the bundle after the save."""
         bundle = self.bundle
         if self.delta is not None:
             bundle.tracker.commit(self.delta)
-            bundle.at, bundle.n = self.at, bundle.n + 1
-            bundle.needs = (*bundle.needs, self.at)
+        bundle.needs, bundle.identity = self.needs, self.identity
         bundle.specs = {name: t for name, t in bundle.specs.items() if name not in self.leaving}
         return bundle
-
-
-def lossy_in(record: Record) -> Callable[[str], bool]:
-    """Which chunks of a record are lossy, by name; of a delta, a bundle's chunks are all alike."""
-    if record.kind == "base":
-        names = {t.name for t in stored_layout(record).tensors if t.lossy}
-        return names.__contains__
-    is_lossy = ARRAY in record.arrays or "non_finite" in record.more
-    return lambda _name: is_lossy
 
 
 def new_bundle(
@@ -161,12 +148,11 @@ def new_bundle(
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
-    place = BesidePlace(0, settings=settings.field)
-    draft = Draft.of_base("a base about to be written", place, track)
+    draft = Draft.of_base("a base about to be written", Place(0, settings=settings.field), track)
     record = draft.check(track)
-    at = put(record, draft.data)
-    bundle = Bundle(track, settings.coding, at, record.run, 0, (at,))
-    return WrittenBundle(bundle, None, at, len(draft.data))
+    needs = (put(record, draft.data),)
+    bundle = Bundle(track, settings.coding, record.run, record.digest, needs)
+    return WrittenBundle(bundle, None, needs, record.digest, record.nbytes)
 
 
 def bundle_of(
@@ -180,8 +166,6 @@ def bundle_of(
         coding: See `Bundle`.
     """
     assert replay.track is not None
-    assert replay.run is not None
-    assert replay.step is not None
-    bundle = Bundle(replay.track, coding, needs[-1], replay.run, replay.step, needs)
+    bundle = Bundle(replay.track, coding, replay.run, replay.identity, needs)
     bundle.specs = {name: t for name, t in bundle.specs.items() if name in names}
     return bundle

@@ -17,22 +17,8 @@ from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteIt
 from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
-from codec.scheme.coding import check_targets
-from codec.state.family import MODEL, Family, Target
-from codec.state.policy import (
-    EXACT,
-    LOSSY,
-    MODELS,
-    MOMENT,
-    MOMENTS,
-    SKIP,
-    STATISTICS,
-    Kind,
-    Policy,
-    describe_moments,
-    is_of_optimizer,
-    targeted,
-)
+from codec.state.family import MODEL
+from codec.state.policy import EXACT, MODELS, MOMENTS, SKIP, Policy, describe_moments
 from codec.state.tensors import (
     LOSSY_DTYPES,
     TensorSpec,
@@ -62,11 +48,7 @@ class Chunk:
 
 
 class Rules:
-    """Which chunks are lossy.
-
-    Without a pattern, the original nesting of the state decides, as in `codec.Checkpointer`: floats
-    of the model are lossy, except a batch norm's statistics. An optimizer's moments are lossy, and
-    its other tensors are exact.
+    """Which chunks are lossy: a policy, whose defaults look at the nesting of the state.
 
     Attributes:
         policy: The patterns.
@@ -88,7 +70,6 @@ class Rules:
         is_checked: bool = False,
     ) -> None:
         self.policy = Policy(patterns)
-        check_targets(self.policy.targets)
         self._has_logged_moments = has_logged_moments
         self._is_checked = is_checked
         if SKIP in self.policy.kinds:
@@ -105,31 +86,12 @@ class Rules:
             self.policy.check_matches(fqns)
             self._is_checked = True
 
-    def is_exact(self, fqn: str) -> bool:
-        """Whether a pattern makes this tensor exact."""
-        return self.policy.kind_by_pattern(fqn) == EXACT
-
-    def kind(self, fqn: str, path: Sequence[Any], *, is_moment: bool = False) -> Kind:
-        """How a tensor is stored: a kind or a target, see `Policy.kind`.
-
-        Args:
-            fqn: Its fully qualified name.
-            path: The keys that lead to it in the nested state.
-            is_moment: Whether `moments_among` finds its `tree_name` among those of the state.
-        """
-        if kind := self.policy.kind_by_pattern(fqn):
-            return kind
-        if is_moment:
-            return MOMENT
-        is_model = family(fqn, path).is_model
-        return LOSSY if is_model and not fqn.endswith(STATISTICS) else EXACT
-
     def chunk(
         self, item: WriteItem, keys: Sequence[Any], moments: Collection[str], planner: SavePlanner
     ) -> Chunk:
         """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name.
 
-        keys: The path to it, see `kind`. moments: See `moments_among`.
+        keys: That lead to it in the nested state. moments: Of all ``tree_name``.
         """
         fqn = item.index.fqn
         if not is_unicode(fqn):
@@ -144,12 +106,10 @@ class Rules:
         plan = item.tensor_data
         assert plan is not None, "DCP plans each tensor's dtype and shape"
         like = torch.empty((), dtype=plan.properties.dtype).expand(plan.chunk.sizes)
-        alphabet, path_name = family(fqn, keys), tree_name(fqn, keys)
-        kind = self.kind(fqn, keys, is_moment=path_name in moments)
-        if isinstance(kind, Target):
-            of_optimizer = not alphabet.is_model and is_of_optimizer(path_name)
-            alphabet = targeted(kind, name, like.numel(), of_optimizer=of_optimizer)
-        return Chunk(item, name, spec_of(name, like, kind != EXACT, alphabet))
+        spec = self.policy.spec(
+            like, fqn, (), moments, tree_name=tree_name(fqn, keys), stored_name=name
+        )
+        return Chunk(item, name, spec)
 
     def describe_moments(self, chunks: Iterable[Chunk]) -> str:
         """A sentence, once, about moments that are lossy without a pattern; otherwise ""."""
@@ -162,28 +122,21 @@ class Rules:
 
 
 def tree_name(fqn: str, path: Sequence[Any]) -> str:
-    """About the name that `codec.Checkpointer` gives a tensor: "optim/state/w/exp_avg"."""
-    name = "/".join(map(str, path)).replace(".", "/")
-    return f"optimizer/{name}" if len(path) == 1 and _is_flat_state(fqn) else name
+    """The name by which a policy's defaults know a tensor: "model/layer/weight".
 
-
-def family(fqn: str, path: Sequence[Any]) -> Family:
-    """The family of a tensor without a target: the model, else named by its name's last word."""
+    path: the keys that lead to it in the nested state. Of {"app": {"model": …}} the outermost does
+    not count. A state that is not nested is a model's, or by its names an optimizer's.
+    """
     keys = [str(key) for key in path]
-    if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:  # {"app": {"model": …}}
+    if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:
         keys = keys[1:]
-    words = fqn.split(".")
-    if len(keys) > 1:
-        is_model = keys[0] in MODELS
-    else:
-        is_model = not _is_flat_state(fqn) and words[-1] not in MOMENTS
-    return Family.of("" if is_model else words[-1])
-
-
-def _is_flat_state(fqn: str) -> bool:
-    """Whether a name of an unnested state begins like an optimizer's."""
-    first = fqn.partition(".")[0]
-    return first in OPTIMIZER_WORDS or first.startswith("optim")
+    if len(keys) == 1:
+        words = fqn.split(".")
+        if words[0] in OPTIMIZER_WORDS or words[0].startswith("optim"):
+            keys = ["optimizer", *keys]
+        else:
+            keys = ["other" if words[-1] in MOMENTS else "model", *keys]
+    return "/".join(keys).replace(".", "/")
 
 
 def name_of(index: MetadataIndex) -> str:
@@ -227,7 +180,10 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     def kind(chunk: Chunk) -> Hashable:
         return chunk.spec.dtype, chunk.spec.shape
 
-    exact = [c for c in chunks if c.spec.dtype in LOSSY_DTYPES and rules.is_exact(c.item.index.fqn)]
+    by_pattern = rules.policy.kind_by_pattern
+    exact = [
+        c for c in chunks if c.spec.dtype in LOSSY_DTYPES and by_pattern(c.item.index.fqn) == EXACT
+    ]
     kinds = set(map(kind, exact))
     alike = [c for c in chunks if c.spec.lossy and kind(c) in kinds]
     if not alike:

@@ -6,11 +6,10 @@ Also reads how DCP's metadata names records. Not done here: DCP's protocol (writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 
@@ -24,8 +23,7 @@ from codec.state.tensors import Layout
 
 from .bundles import Bundle, WrittenBundle, new_bundle
 from .chunks import Chunk, Rules, fit_records, tree_name, value_of, with_ties
-from .files import RecordAt, all_exist, is_name, is_of, write
-from .stores import Step
+from .files import RecordAt, Step, described, records_in, removed_among, write
 
 _log = logging.getLogger(__name__)
 
@@ -193,21 +191,11 @@ class RankWriter:
             return
         self.part.bundles.append(written)
         self.part.nbytes += written.nbytes
-        item, nbytes = self._item(written.at, written.needs), written.nbytes
+        item, nbytes = described(written.needs, self._step), written.nbytes
         for chunk in chunks:
-            self._result(chunk, item, nbytes)
-            nbytes = 0
-
-    def _result(self, chunk: Chunk, item: Mapping[str, Any], nbytes: int) -> None:
-        """Add a chunk's result. nbytes: of the record with its first chunk, 0 with the others."""
-        index: MetadataIndex = chunk.item.index
-        self.part.results.append(WriteResult(index, nbytes, {"of": item, "tensor": chunk.name}))
-
-    def _item(self, at: RecordAt, needs: tuple[str, ...]) -> Mapping[str, Any]:
-        """A record for DCP's metadata, a pickle of plain Python types. step: None if the record is
-        in this step's directory."""
-        step = None if at.step == self._step.name else at.step
-        return {"file": at.file, "digest": at.digest, "step": step, "needs": needs}
+            stored, index = {"of": item, "tensor": chunk.name}, chunk.item.index
+            self.part.results.append(WriteResult(index, nbytes, stored))
+            nbytes = 0  # the record's bytes count with its first chunk
 
     def _put(self, record: Record, data: bytes) -> RecordAt:
         at = write(self._step, self._rank, record, data)
@@ -220,17 +208,16 @@ def check_written(step: Step, results: list[list[WriteResult]]) -> None:
 
     Raises ChainError if nobody answers.
     """
-    items = [read_item(result.storage_data, step)[:2] for part in results for result in part]
-    steps = {name for at, names in items for name in (at.step, *names)}
-    if removed := step.run.removed_among(steps):
+    needs = [read_item(result.storage_data, step)[0] for part in results for result in part]
+    if removed := removed_among(step.run, {at.step for records in needs for at in records}):
         raise WriteError(
             f"{step}: builds on {removed[0]}, which was removed meanwhile; wait for a save before "
             "you remove steps, and keep what codec.dcp.needed names"
         )
-    records = {at for at, _ in items}
-    if all_exist(step.run, records):
+    newest = {records[-1].name for records in needs}
+    if step.run.all_exist(newest):
         return
-    missing = sorted(f"{at.step}/{at.file}" for at in records if not all_exist(step.run, [at]))
+    missing = sorted(name for name in newest if not step.run.all_exist([name]))
     raise WriteError(
         f"{step}: {missing[0]} was removed before the step was whole ({len(missing)} of this "
         "save's records are missing); is another job saving to this directory? Give each job "
@@ -238,24 +225,21 @@ def check_written(step: Step, results: list[list[WriteResult]]) -> None:
     )
 
 
-def read_item(item: Any, step: Step) -> tuple[RecordAt, tuple[str, ...], str]:
+def read_item(item: Any, step: Step) -> tuple[tuple[RecordAt, ...], str]:
     """Where a chunk is, by its item in DCP's metadata.
 
     Returns:
-        The record, the names of other directories that lead to it, and the chunk's name there.
+        The records from a base to the newest, which hold the chunk, and its name there.
 
     Raises:
         SourceError: No ChainWriter wrote the item.
     """
     try:
-        of = item["of"]
-        at = RecordAt(of["step"] or step.name, of["file"], of["digest"])
-        needs, tensor = tuple(of["needs"]), item["tensor"]
-        names = all(map(is_name, (at.step, *needs))) and is_of(at.file, None)
-        if not names or not isinstance(at.digest, str) or not isinstance(tensor, str):
-            raise TypeError("invalid names")
-    except (TypeError, KeyError) as exc:
+        needs, tensor = records_in(item["of"], step), item["tensor"]
+        if not isinstance(tensor, str):
+            raise TypeError("an invalid name")
+    except (TypeError, KeyError, ValueError) as exc:
         raise SourceError(
             f"{step}: was not written by a ChainWriter; load it with DCP's own reader"
         ) from exc
-    return at, needs, tensor
+    return needs, tensor

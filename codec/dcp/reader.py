@@ -24,28 +24,31 @@ from torch.futures import Future
 
 from codec import version
 from codec.caps import short
-from codec.chain.replay import Replay
+from codec.chain.replay import Position, Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
 from codec.record.settings import ChainSettings, Given, settings_at
 from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
+from codec.storage.folder import Folder
+from codec.storage.location import Location
 
 from .bundles import bundle_of
 from .chunks import fqn_of
 from .files import (
+    METADATA,
     RecordAt,
+    Step,
+    StepFiles,
+    chain_of,
     check_steps_exist,
-    is_of,
     mark_of,
     marks,
     marks_among,
-    read_beginning,
-    rebuild,
-    settings_before,
+    rebuilt,
+    step_at,
 )
 from .rank_writer import RankState, read_item
-from .stores import METADATA, Run, Step, files_of, run_at, step_at
 
 
 class ChainReader(FileSystemReader):
@@ -84,7 +87,7 @@ class ChainReader(FileSystemReader):
     def go_to(self, step: Step) -> None:
         """Load from this step."""
         self._step = step
-        self.fs, self.path = files_of(step)
+        self.fs, self.path = StepFiles(step), str(step)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """Read DCP's metadata. Raises ChainNotFoundError, or ChainError if it is damaged.
@@ -126,15 +129,13 @@ class ChainReader(FileSystemReader):
                 f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
                 f"this load asks for of {short(names)}; load on as many ranks, with the same shards"
             )
-        items_by_record: dict[RecordAt, dict[str, list[ReadItem]]] = {}
-        needs: set[str] = set()
+        items_by_record: dict[tuple[RecordAt, ...], dict[str, list[ReadItem]]] = {}
         for item in plan.items:
-            at, steps, tensor = read_item(self.storage_data[item.storage_index], step)
-            needs |= {at.step, *steps}
-            items_by_record.setdefault(at, {}).setdefault(tensor, []).append(item)
-        check_steps_exist(step.run, needs, step)
-        for at, tensors in items_by_record.items():
-            self._read(rebuild(step.run, at)[0], at, tensors, planner)
+            needs, tensor = read_item(self.storage_data[item.storage_index], step)
+            items_by_record.setdefault(needs, {}).setdefault(tensor, []).append(item)
+        check_steps_exist(step.run, {at.step for needs in items_by_record for at in needs}, step)
+        for needs, tensors in items_by_record.items():
+            self._read(rebuilt(step.run, needs), tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -156,20 +157,16 @@ class ChainReader(FileSystemReader):
         return [name for name, n in unfilled.items() if n > 0]
 
     def _read(
-        self,
-        replay: Replay,
-        at: RecordAt,
-        tensors: Mapping[str, list[ReadItem]],
-        planner: LoadPlanner,
+        self, position: Position, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
     ) -> None:
         """Copy the items, by tensor, from a record's track to the planner's tensors."""
-        assert replay.track is not None
-        specs = {t.name: t for t in replay.track.layout.tensors}
+        track, where = position.track, position.entry.name
+        specs = {t.name: t for t in track.layout.tensors}
         layout = Layout(tuple(specs[name] for name in tensors if name in specs))
-        arrays = bounded(replay.track.arrays, layout)
+        arrays = bounded(track.arrays, layout)
         for name, items in tensors.items():
             if name not in specs:
-                raise MalformedRecordError(at.file, f"a chunk {name!r}", f"{len(specs)} others")
+                raise MalformedRecordError(where, f"a chunk {name!r}", f"{len(specs)} others")
             spec, array = specs[name], arrays[name]
             for item in items:
                 if item.type == LoadItemType.BYTE_IO:
@@ -177,7 +174,7 @@ class ChainReader(FileSystemReader):
                     continue
                 ends = [o + n for o, n in zip(item.storage_offsets, item.lengths)]
                 if len(ends) != len(spec.shape) or any(e > n for e, n in zip(ends, spec.shape)):
-                    raise MalformedRecordError(at.file, f"{name!r} up to {ends}", f"{spec.shape}")
+                    raise MalformedRecordError(where, f"{name!r} up to {ends}", f"{spec.shape}")
                 box: tuple[Any, ...] = tuple(slice(e - n, e) for e, n in zip(ends, item.lengths))
                 part = {name: array[(*box, ...)]}  # only this part of a large chunk is copied
                 part_layout = Layout((replace(spec, shape=tuple(item.lengths)),))
@@ -248,8 +245,7 @@ def needed_names(step: Step) -> set[str]:
     names = {step.name}
     for metadata in metadata_of(step):
         for item in (metadata.storage_data or {}).values():
-            at, needs, _ = read_item(item, step)
-            names |= {at.step, *needs}
+            names |= {at.step for at in read_item(item, step)[0]}
     return names
 
 
@@ -273,20 +269,23 @@ def newest_step(
         ChainError: The directory cannot be listed.
         SettingsError: This is neither a path nor a URL.
     """
-    run = run_at(path, storage_options)
+    run = Location(path, storage_options).folder()
     try:
         steps = numbered_steps(run)
-    except FileNotFoundError:
-        return None
     except OSError as exc:
         raise ChainError(f"{run}: cannot be listed: {exc}") from exc
     return next((str(step.place) for step in reversed(steps) if step.has(METADATA)), None)
 
 
-def numbered_steps(run: Run) -> list[Step]:
+def steps_in(run: Folder) -> list[Step]:
+    """All directories in that of the steps, by name. Raises OSError."""
+    return [Step(run, name) for name, is_file in sorted(run.names().items()) if not is_file]
+
+
+def numbered_steps(run: Folder) -> list[Step]:
     """The directories with a number in their names, by the last one. Raises OSError."""
-    numbered = [(numbers[-1], name) for name in run.steps() if (numbers := whole_numbers(name))]
-    return [Step(run, name) for _, name in sorted(numbered)]
+    numbered = [step for step in steps_in(run) if whole_numbers(step.name)]
+    return sorted(numbered, key=lambda step: whole_numbers(step.name)[-1])
 
 
 def metadata_of(step: Step) -> Iterator[Metadata]:
@@ -329,28 +328,32 @@ def resume_from(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSe
 def _state_at(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
     by_rank = not step.has(METADATA)  # saved without collectives
     metadata = _reader_of(step).read_metadata(**({"rank": rank} if by_rank else {}))
-    n, chunks = 0, dict[RecordAt, list[str]]()
+    chunks: dict[tuple[RecordAt, ...], list[str]] = {}
     for item in (metadata.storage_data or {}).values():
-        at, steps, name = read_item(item, step)
-        n = max(n, len(steps))  # of all ranks: they write their next base together
-        chunks.setdefault(at, []).append(name)
-    own = {at: rebuild(step.run, at) for at in chunks if is_of(at.file, rank)}
+        needs, name = read_item(item, step)
+        chunks.setdefault(needs, []).append(name)
+    n = max((len(needs) - 1 for needs in chunks), default=0)  # all ranks write bases together
+    own: dict[tuple[RecordAt, ...], Replay] = {}
     field: Mapping[str, Any] = {}
-    for at, (replay, _) in own.items():
-        field = field or replay.settings  # all bases have the same
-        if replay.track is not None and any(t.lossy for t in replay.track.layout.tensors):
-            field = settings_at(replay.settings, read_beginning(step.run, at))
-            break
+    has_lossy = False
+    for needs in chunks:
+        if needs[-1].rank == rank:
+            position = rebuilt(step.run, needs)
+            own[needs] = Replay.at(position)
+            field = field or position.settings  # all bases have the same
+            if not has_lossy and any(t.lossy for t in position.track.layout.tensors):
+                has_lossy, field = True, settings_at(position.settings, position.record)
     if chunks and not own:
-        field = settings_before(step.run, next(iter(chunks)))
+        base = chain_of(step.run, next(iter(chunks))[:1]).part("*")
+        field = base.read(base.entries[0]).settings
     chain = ChainSettings.of_field(field, str(step)) if field else None
     settings = given.after(chain or ChainSettings.default("tensor"))
     bundles = [
-        bundle_of(replay, needs, chunks[at], settings.coding) for at, (replay, needs) in own.items()
+        bundle_of(replay, needs, chunks[needs], settings.coding) for needs, replay in own.items()
     ]
     specs = [spec for bundle in bundles for spec in bundle.specs.values()]
     exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
-    is_foreign = any(replay.writer != version.WRITER for replay, _ in own.values())
+    is_foreign = any(replay.writer != version.WRITER for replay in own.values())
     if is_foreign or (chain and settings.policy.text != chain.policy.text):
         bundles, n = [], -1
     return RankState(bundles, n, frozenset(exact), chain), settings

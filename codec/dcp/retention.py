@@ -17,11 +17,13 @@ import json
 import logging
 from collections.abc import Iterable
 
-from codec.errors import ChainError, SettingsError, SourceError
+from codec.chain.upkeep import before_newest, check_keep
+from codec.errors import ChainError, SourceError
+from codec.storage.directory import write_errors
+from codec.storage.folder import Folder
 
-from .files import is_name, is_of, mark_of, marks
-from .reader import needed_names, numbered_steps
-from .stores import METADATA, Run, Step, is_temporary
+from .files import METADATA, Step, is_name, is_of, is_temporary, mark_of, marks
+from .reader import needed_names, numbered_steps, steps_in
 
 EARLIER = ".earlier-steps.json"  # names of directories, oldest first
 MAX_EARLIER = 2**20  # bytes
@@ -33,8 +35,7 @@ class Retention:
     """Removes old steps of one training. keep: how many whole steps stay. Raises SettingsError."""
 
     def __init__(self, keep: int) -> None:
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise SettingsError(f"keep is a number of steps from 1 on, or None; got {keep!r}")
+        check_keep("keep", keep, 1)
         self._keep = keep
         self._steps: list[Step] = []  # of this training, oldest first
         self._needs: dict[Step, tuple[object, frozenset[Step]]] = {}  # by their metadata's files
@@ -60,7 +61,9 @@ class Retention:
     def list_earlier(self, step: Step) -> None:
         """Write what `resume` reads into a step's directory, durably. Raises WriteError."""
         others = [other for other in self._steps if other.run == step.run and other != step]
-        step.run.write(step.name, EARLIER, json.dumps([other.name for other in others]).encode())
+        with write_errors(f"{step}/{EARLIER}", "cannot be written"):
+            data = json.dumps([other.name for other in others]).encode()
+            step.run.put(f"{step.name}/{EARLIER}", data)
 
     def remove_old(self, ranks: int) -> None:
         """Remove steps that are no longer needed; failures are logged.
@@ -78,7 +81,7 @@ class Retention:
         # Newest first, and metadata before records: whenever this is interrupted, each step that
         # has metadata is whole.
         for step in reversed(broken):
-            _unmark(step)
+            step.run.remove_all(step.name, marks(step))
         for step in gone:
             _remove(step)
             self.forget(step)
@@ -86,7 +89,7 @@ class Retention:
         return gone
 
     @classmethod
-    def compact(cls, run: Run, keep: int) -> list[str]:
+    def compact(cls, run: Folder, keep: int) -> list[str]:
         """Remove the steps of a run that the newest ones do not need.
 
         Args:
@@ -120,15 +123,11 @@ class Retention:
         """
         run = self._steps[-1].run
         steps = [step for step in self._steps if step.run == run]
-        whole = [step for step in steps if _is_whole(step, ranks)]
-        if len(whole) < self._keep:
-            return [], []
-        oldest = steps.index(whole[-self._keep])
-        old, newest = steps[:oldest], steps[oldest:]
-        needed_steps = self._needs_of(newest)
+        old = before_newest(steps, [_is_whole(step, ranks) for step in steps], self._keep)
+        needed_steps = self._needs_of(steps[len(old) :]) if old else set()
         if needed_steps.issuperset(old):
             return [], []
-        needed_steps |= self._needs_of({Step(run, name) for name in run.steps()} - set(steps))
+        needed_steps |= self._needs_of(set(steps_in(run)) - set(steps))
         gone = [step for step in old if step not in needed_steps]
         return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
 
@@ -138,7 +137,7 @@ class Retention:
 
     def _needed(self, step: Step) -> frozenset[Step]:
         """`needed`, cached; nothing if the step is not whole, or not saved by a ChainWriter."""
-        files = [(mark, step.run.version_of(step.name, mark)) for mark in marks(step)]
+        files = [(mark, step.run.version(f"{step.name}/{mark}")) for mark in marks(step)]
         if not files:
             return frozenset()
         cached = self._needs.get(step)
@@ -160,18 +159,10 @@ def _is_whole(step: Step, ranks: int) -> bool:
 def _earlier(step: Step) -> list[Step]:
     """The steps that a step's directory lists; none if it was saved without `keep`."""
     try:
-        names = json.loads(step.run.read(step.name, EARLIER)[:MAX_EARLIER])
+        names = json.loads(step.run.read_whole(f"{step.name}/{EARLIER}")[:MAX_EARLIER])
     except (OSError, ValueError, RecursionError):  # without the list old steps stay: no harm
         return []
     return [step.beside(name) for name in names if is_name(name)] if type(names) is list else []
-
-
-def _unmark(step: Step) -> None:
-    """Remove the files that say a step is whole, durably. Raises OSError."""
-    if files := marks(step):
-        for mark in files:
-            step.run.remove(step.name, mark)
-        step.run.sync(step.name)
 
 
 def _remove(step: Step) -> None:
@@ -179,8 +170,6 @@ def _remove(step: Step) -> None:
 
     Raises OSError.
     """
-    for name in step.files():
-        is_note = name == EARLIER or name.endswith(f"{METADATA}.tmp")
-        if is_note or is_of(name, None) or is_temporary(name):
-            step.run.remove(step.name, name)
-    step.run.remove_if_empty(step.name)
+    ours = [f for f in step.files() if f == EARLIER or is_of(f, None) or is_temporary(f)]
+    step.run.remove_all(step.name, ours)
+    step.run.remove_empty(step.name)

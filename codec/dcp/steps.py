@@ -16,15 +16,14 @@ from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from codec.caps import names_of
+from codec.chain.chain import Chain
 from codec.errors import ChainError, LccError, RecordError
+from codec.storage.folder import Folder
 
-from .bundles import lossy_in
-from .files import RecordAt, is_of, marks, marks_among, parent_of, read_beginning, rebuild
+from .chunks import fqn_of
+from .files import METADATA, RecordAt, Step, chain_of, check_newest, is_of, marks, marks_among
 from .rank_writer import read_item
-from .reader import ChainReader, metadata_of, numbered_steps
-from .stores import METADATA, Run, Step
-
-MAX_READ = 1000  # records whose beginnings are read to find out who needs a step
+from .reader import ChainReader, metadata_of, numbered_steps, steps_in
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,22 @@ class StepRecord:
     """The newest record of some chunks of a step.
 
     Attributes:
-        at: Where it is: in the step, or in an earlier one if the chunks have not changed since.
-        kind: "base" or "delta".
+        needs: The records from a base to this one. It lies in the step, or in an earlier one if the
+            chunks have not changed since.
         chunks: Names of the chunks.
-        needs: Names of the other steps that lead to it.
     """
 
-    at: RecordAt
-    kind: str
+    needs: tuple[RecordAt, ...]
     chunks: tuple[str, ...]
-    needs: tuple[str, ...]
 
     @property
-    def rank(self) -> int:
-        """The rank that wrote it."""
-        return int(self.at.file.split("_")[2])
+    def at(self) -> RecordAt:
+        """Where it is."""
+        return self.needs[-1]
+
+    def chain(self, run: Folder) -> Chain:
+        """The chain that leads to it. Raises what `chain_of` raises."""
+        return chain_of(run, self.needs)
 
 
 def records_of(step: Step) -> list[StepRecord]:
@@ -57,18 +57,13 @@ def records_of(step: Step) -> list[StepRecord]:
         ChainError: Its metadata is damaged.
         SourceError: No ChainWriter saved it.
     """
-    chunks: dict[RecordAt, list[str]] = {}
-    needs: dict[RecordAt, tuple[str, ...]] = {}
+    chunks: dict[tuple[RecordAt, ...], list[str]] = {}
     for metadata in metadata_of(step):
         for item in (metadata.storage_data or {}).values():
-            at, steps, name = read_item(item, step)
-            chunks.setdefault(at, []).append(name)
-            needs[at] = steps
-    found = [
-        StepRecord(at, at.file.split(".")[1], tuple(names), needs[at])
-        for at, names in chunks.items()
-    ]
-    return sorted(found, key=lambda record: (record.rank, record.at.file))
+            needs, name = read_item(item, step)
+            chunks.setdefault(needs, []).append(name)
+    found = [StepRecord(needs, tuple(names)) for needs, names in chunks.items()]
+    return sorted(found, key=lambda record: (record.at.rank, record.at.file))
 
 
 def describe_broken(step: Step) -> str:
@@ -101,48 +96,22 @@ def _describe_broken(step: Step) -> str:
 def _users_of(step: Step) -> tuple[list[str], bool]:
     """The names of the steps that need a step's records, and whether these are surely all.
 
-    They are not if a step cannot be read, or lacks a record that it needs. Raises OSError.
+    A step needs the directory of this name, or files of these names, wherever they lie now. It is
+    not sure if the metadata of a step cannot be read. Raises OSError.
     """
     files = {name for name in step.files() if is_of(name, None)}
     users, is_sure = [], True
-    looked_at: dict[RecordAt, bool] = {}
-    for name in sorted(step.run.steps()):
-        other = step.beside(name)
+    for other in steps_in(step.run):
         try:
-            if name != step.name and marks(other) and _needs(other, step.name, files, looked_at):
-                users.append(name)
+            needs = {at for r in records_of(other) for at in r.needs} if marks(other) else set()
+            if other != step and any(at.step == step.name or at.file in files for at in needs):
+                users.append(other.name)
         except LccError:
             is_sure = False
     return users, is_sure
 
 
-def _needs(step: Step, name: str, files: set[str], looked_at: dict[RecordAt, bool]) -> bool:
-    """Whether a step needs the directory of this name, or one of the files, wherever it lies now.
-
-    looked_at: Records that were looked at before, and whether they need one of the files.
-    """
-    records = records_of(step)
-    if any(name in (record.at.step, *record.needs) for record in records):
-        return True
-    return any(_leads_to(step.run, record.at, files, looked_at) for record in records)
-
-
-def _leads_to(run: Run, at: RecordAt, files: set[str], looked_at: dict[RecordAt, bool]) -> bool:
-    """Whether a record is one of the files, or builds on one. Raises LccError."""
-    way: list[RecordAt] = []
-    here: RecordAt | None = at
-    while here is not None and here not in looked_at and here.file not in files:
-        if len(looked_at) >= MAX_READ:
-            raise ChainError(f"{run}: has too many records to look at all of them")
-        looked_at[here] = False
-        way.append(here)
-        here = parent_of(run, here)
-    leads = here is not None and (here.file in files or looked_at[here])
-    looked_at.update(dict.fromkeys(way, leads))
-    return leads
-
-
-def describe_none_whole(run: Run) -> str:
+def describe_none_whole(run: Folder) -> str:
     """Why a directory of steps has no newest one; "" if it holds no steps, or cannot be listed."""
     failed = ""
     with suppress(OSError, ChainError):
@@ -159,7 +128,7 @@ def describe_none_whole(run: Run) -> str:
                     "info, verify or restore"
                 )
             failed = failed or describe_broken(step)
-        for step in (Step(run, name) for name in sorted(run.steps())):
+        for step in steps_in(run):
             if step not in steps and marks(step):
                 return (
                     f"{run}: holds no whole step with a number in its name; name the step's "
@@ -196,9 +165,10 @@ def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
     """
     lossy: dict[str, set[bool]] = {}
     for record in records_of(step):
-        is_lossy = lossy_in(read_beginning(step.run, record.at))
+        layout = record.chain(step.run).layout()
+        is_lossy = {t.name: t.lossy for t in layout.tensors}
         for chunk in record.chunks:
-            lossy.setdefault(chunk.rpartition("@")[0], set()).add(is_lossy(chunk))
+            lossy.setdefault(fqn_of(chunk), set()).add(is_lossy[chunk])
     tensors: dict[str, StepTensor] = {}
     values: set[str] = set()
     for metadata in metadata_of(step):
@@ -213,7 +183,7 @@ def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
 
 
 def verify_step(step: Step, progress: Callable[[int, int], None] | None = None) -> list[str]:
-    """Rebuild every chunk of a step from its base; all digests are checked, as `codec.verify` does.
+    """Check every chunk of a step, back to its base, with `codec.verify`.
 
     Args:
         step: The step.
@@ -229,9 +199,10 @@ def verify_step(step: Step, progress: Callable[[int, int], None] | None = None) 
     records = records_of(step)
     for done, record in enumerate(records, 1):
         try:
-            replay, _ = rebuild(step.run, record.at, thoroughly=True)
-            assert replay.track is not None, "rebuilt or failed"
-            if missing := set(record.chunks) - replay.track.layout.numbers.keys():
+            chain = record.chain(step.run)
+            problems += chain.verify().problems
+            check_newest(chain.part("*").read(chain.entries[-1]), record.needs)
+            if missing := set(record.chunks) - chain.layout().numbers.keys():
                 problems.append(f"{step}: {record.at.file} has no chunk {min(missing)!r}")
         except (RecordError, ChainError) as exc:
             problems.append(str(exc))

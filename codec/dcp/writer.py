@@ -32,14 +32,15 @@ from codec.record.settings import ChainSettings, Given
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET
 from codec.scheme.warmup import load_beside
+from codec.storage.directory import write_errors
+from codec.storage.folder import Folder
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
-from .files import all_exist, is_name, is_of, mark_of, marks_among
+from .files import METADATA, Step, StepFiles, is_name, is_of, is_temporary, mark_of, marks, step_at
 from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
-from .stores import METADATA, LocalRun, Run, Step, files_of, is_temporary, step_at
 
 _log = logging.getLogger(__name__)
 
@@ -144,13 +145,13 @@ class ChainWriter(FileSystemWriter):
         self._state = RankState()
         # The mark of the newest save, and this rank's part of it, which is not committed.
         self._pending: tuple[tuple[Step, str] | None, RankSave] = (None, RankSave())
-        self._run: Run | None = None  # the directory of the steps' directories
+        self._run: Folder | None = None  # the directory of the steps' directories
         self._warned = False
         self._current = CurrentSave()
         self._is_coordinator = False
         self._next = threading.local()  # `step`: where each thread's next save goes
         self._step: Step | None = None
-        super().__init__("", overwrite=False)
+        super().__init__("", sync_files=False, overwrite=False)  # see StepFiles
         load_beside()  # while the training computes its first iterations
         if path is not None:
             self._go_to(step_at(path, storage_options))
@@ -202,7 +203,8 @@ class ChainWriter(FileSystemWriter):
         """Make the directory. Raises StepOrderError, WriteError, ChainError."""
         self._commit_if_whole()
         step = self._directory
-        step.run.make(step.name)
+        with write_errors(step, "cannot be written"):
+            step.run.make(step.name)
         self._check_free(step)
         return plan
 
@@ -216,11 +218,10 @@ class ChainWriter(FileSystemWriter):
         if has_all_names and all(plan.usable for plan in plans):  # else DCP has cached the items
             self._rules.check_matches(item.index.fqn for plan in plans for item in plan.items)
         rank, step = None if self.use_collectives else self.rank, self._directory
-        if isinstance(step.run, LocalRun):  # elsewhere they stay, as a listing takes too long
+        if not step.run.is_remote:  # elsewhere they stay, as a listing takes too long
             for file in step.files():
                 if is_of(file, rank) or (rank is None and is_temporary(file)):
-                    with contextlib.suppress(OSError):  # leftovers are ignored
-                        step.run.remove(step.name, file)
+                    self._withdraw(f"{step.name}/{file}")
         return plans
 
     @_stage_of_save
@@ -245,7 +246,7 @@ class ChainWriter(FileSystemWriter):
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
-        if not all_exist(step.run, self._state.needs()):
+        if not step.run.all_exist(at.name for at in self._state.needs()):
             # Records that the next delta would build on were removed, perhaps not those of all
             # ranks. `n` stays, so that all ranks write their next base at the same step.
             self._state = replace(self._state, bundles=[])
@@ -257,10 +258,8 @@ class ChainWriter(FileSystemWriter):
         try:
             part = saving.run(plan, planner)
         except BaseException:
-            if isinstance(step.run, LocalRun):  # elsewhere a removal may arrive after a later save
-                for at in saving.part.written:
-                    with contextlib.suppress(OSError):  # leftovers are ignored
-                        step.run.remove(step.name, at.file)
+            for at in saving.part.written:
+                self._withdraw(at.name)
             raise
         self._pending = (step, self._mark), part
         if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
@@ -300,17 +299,23 @@ class ChainWriter(FileSystemWriter):
         """
         step = self._directory
         try:
-            step.run.sync_steps()
             super().finish(metadata, results)
-            step.run.sync(step.name)
         except (OSError, WriteError) as exc:
-            if isinstance(step.run, LocalRun):  # elsewhere a removal may arrive after a later save
-                with contextlib.suppress(OSError):
-                    step.run.remove(step.name, self._mark)
+            self._withdraw(f"{step.name}/{self._mark}")
             raise WriteError(
                 f"{step}: writing its {METADATA} failed: {exc}. If {METADATA} is there, the step "
                 "is whole"
             ) from exc
+
+    def _withdraw(self, name: str) -> None:
+        """Remove a file of a failed save from a disk, if possible: it would be ignored.
+
+        In a store it stays, where a removal may arrive after a later save.
+        """
+        run = self._directory.run
+        if not run.is_remote:
+            with contextlib.suppress(OSError):
+                run.remove(name)
 
     def __reduce__(self) -> NoReturn:
         """Raise SettingsError: in another process the tracks would be lost."""
@@ -322,8 +327,7 @@ class ChainWriter(FileSystemWriter):
 
     def _go_to(self, step: Step) -> None:
         self._step = step
-        self.fs, self.path = files_of(step)
-        self.sync_files = isinstance(step.run, LocalRun)  # else PyTorch syncs all of the machine
+        self.fs, self.path = StepFiles(step), str(step)
         super().reset()
 
     def _enter_run(self, step: Step) -> None:
@@ -355,10 +359,10 @@ class ChainWriter(FileSystemWriter):
     def _check_free(self, step: Step) -> None:
         """Raise StepOrderError if a whole checkpoint is in this directory."""
         # Without collectives, marks of faster ranks may be there.
-        blocking = {METADATA, self._mark}
-        looked_for = blocking | ({mark_of(0)} if self.use_collectives else set())
-        there = marks_among(step.run.files_there(step.name, looked_for))
-        if any(self.use_collectives or mark in blocking for mark in there):
+        blocking = {METADATA, self._mark} | ({mark_of(0)} if self.use_collectives else set())
+        if self.use_collectives and not step.run.is_remote:
+            blocking |= set(marks(step))
+        if any(map(step.has, sorted(blocking))):
             raise StepOrderError(
                 f"{step}: holds a whole checkpoint, which is never overwritten; choose another "
                 "checkpoint_id"
@@ -376,7 +380,7 @@ class ChainWriter(FileSystemWriter):
             return
         step, mark = pending
         # Another save may have made the step whole. Without an answer, the next save asks again.
-        is_own = step.has(mark) and all_exist(step.run, part.written)
+        is_own = step.has(mark) and step.run.all_exist(at.name for at in part.written)
         self._pending = None, RankSave()
         if is_own:
             self._state = RankState()  # if the commit is interrupted, the next save is a base

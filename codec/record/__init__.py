@@ -12,8 +12,6 @@ Read in this order:
     exact      what a step stores besides codes: exact tensors, residuals, values
     record     base and delta records
     settings   how a chain is coded and what is lossy, for a writer that resumes it
-    merged     several deltas in one record
-    layers     joins deltas for a merged record
     encode     encodes a record, and checks it from its bytes before it is written
     diagnosis  finds out why a delta failed its check
 """

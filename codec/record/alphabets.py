@@ -156,9 +156,8 @@ def heads_of(
     layout: Layout,
     non_finite: Sequence[str],
     tables: Mapping[str, CodeTable],
-    columns: int = 0,
 ) -> tuple[Head, ...]:
-    """Take the heads of all alphabets of a delta or layer.
+    """Take the heads of all alphabets of a delta.
 
     Args:
         data: The alphabets, from the first head on.
@@ -166,13 +165,12 @@ def heads_of(
         layout: The track's.
         non_finite: Lossy tensors that have no codes.
         tables: Alphabet -> the code table that it may reuse.
-        columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
 
     Raises:
         PayloadError: The bytes do not fit together.
     """
     return tuple(
-        _take_head(data, tensors, coding, tables, columns)
+        _take_head(data, tensors, coding, tables)
         for tensors in alphabets(layout, coding.scope, non_finite)
     )
 
@@ -231,17 +229,16 @@ def _take_head(
     tensors: tuple[TensorSpec, ...],
     coding: Coding,
     tables: Mapping[str, CodeTable],
-    columns: int,
 ) -> Head:
     """Take the head of the alphabet that these tensors share. See `heads_of`."""
     name = alphabet_name(coding.scope, tensors)
     bits = coding.bits if tensors[0].family.is_model else None
     row = Row.take(data)
-    kind = _LevelsKind.of(row.levels, len(tensors) > 1 and tensors[0].alone, bits, columns)
+    kind = _LevelsKind.of(row.levels, len(tensors) > 1 and tensors[0].alone, bits)
     n = sum(t.size for t in tensors)
     alphabet = Alphabet(name, tensors, n, kind.k, kind.uniform, tables.get(name))
     payload = take_head(row, data, alphabet)
-    levels = kind.take(data, columns, len(tensors))
+    levels = kind.take(data, len(tensors))
     shape = tensors[0].shape if len(tensors) == 1 else (n,)
     encoded = Encoded(payload, levels, shape, bits, coding.coder, kind.uniform)
     return Head(tensors, name, encoded)
@@ -260,32 +257,31 @@ class _LevelsKind:
     is_batch: bool
 
     @classmethod
-    def of(cls, levels: int, may_be_batch: bool, bits: int | None, columns: int) -> _LevelsKind:
+    def of(cls, levels: int, may_be_batch: bool, bits: int | None) -> _LevelsKind:
         """The kind in the row's number of levels. Raises PayloadError.
 
-        bits: of priority promotion, or None. columns: see `heads_of`.
+        bits: of priority promotion, or None.
         """
-        k, uniform = levels, levels >= BY_STEPS and columns <= 1
+        k, uniform = levels, levels >= BY_STEPS
         is_batch = may_be_batch and OF_BATCH <= k < BY_STEPS
         k -= BY_STEPS if uniform else OF_BATCH if is_batch else 0
-        most = MAX_UNIFORM if uniform else MAX_LEVELS if bits is None or columns else 2**bits
+        most = MAX_UNIFORM if uniform else MAX_LEVELS if bits is None else 2**bits
         if uniform and bits is not None:
             raise PayloadError(f"uniform steps in a record of {bits} bits")
         if not 1 <= k <= most:
             raise PayloadError(f"{k} levels, at most {most} are allowed")
         return cls(k, uniform, is_batch)
 
-    def take(self, data: Pieces, columns: int, n_tensors: int) -> NDArray[np.float32]:
+    def take(self, data: Pieces, n_tensors: int) -> NDArray[np.float32]:
         """The levels as in `Encoded`. Raises PayloadError."""
         if self.is_batch:
             return _take_batch_levels(data, self.k, n_tensors)
-        levels = np.zeros((self.k, columns) if columns else self.k, np.float32)
+        levels = np.zeros(self.k, np.float32)
         if not self.uniform:
-            stored = aligned(data.take(levels[1:].nbytes), np.float32)
-            levels[1:] = stored.reshape(levels[1:].shape)
+            levels[1:] = aligned(data.take(levels[1:].nbytes), np.float32)
         elif self.k > 1:
             (step_size,) = aligned(data.take(4), np.float32)
-            levels[:] = levels_of(step_size, self.k).reshape(levels.shape)
+            levels[:] = levels_of(step_size, self.k)
         return levels
 
 

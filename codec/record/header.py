@@ -27,7 +27,6 @@ from codec.scheme.remainder import Rest
 
 FORMAT = 3
 MORE = "more"
-KINDS = ("base", "delta", "merged")
 HEX = 32  # digits of a digest: enough to notice damage and to tell 2**64 records apart
 RUN = 16  # hex digits of a run: enough to tell runs apart
 MAX_STEP = 2**63 - 1  # fits into the integers of every reader
@@ -35,7 +34,6 @@ LONGEST_REST = Rest(10.0, 10.0)
 BASE_WORDS = ("format", "kind", "step", "run", "parent", "track", "digest")
 DELTA_WORDS = ("format", "letters", "step", "parent", "track", "keep", "digest")
 
-_KIND_OF, _SCOPE_OF = ({name[0]: name for name in names} for names in (KINDS, SCOPES))
 _THOUSAND, _MOST = 1000, 9999  # the word rest: thousandths, at most four digits
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _REST = re.compile("(0|[1-9][0-9]{0,3}),(0|[1-9][0-9]{0,3})")
@@ -49,23 +47,26 @@ class Header:
     """The words of a record's line, without the file's digest.
 
     Attributes:
-        kind: One of KINDS.
-        step: The record's step; the last step of a merged record.
+        step: The record's step.
         run: The first digits of the digest of the chain's first record. None in that record, and in
-            deltas and merged records, whose run is their parent's.
+            deltas, whose run is their parent's.
         parent: Identity of the record before this one, in hex; None in a base without one.
         track: Digest of the track after the record, xxh3-128, in hex.
-        coding: The settings of a delta or merged record; None for a base.
-        rest: How much of the lossy weights' change the last step leaves out; None if unknown.
+        coding: The settings of a delta; None for a base.
+        rest: How much of the lossy weights' change the step leaves out; None if unknown.
     """
 
-    kind: str
     step: int
     run: str | None
     parent: str | None
     track: str
     coding: Coding | None = None
     rest: Rest | None = None
+
+    @property
+    def kind(self) -> str:
+        """ "base" or "delta"."""
+        return "base" if self.coding is None else "delta"
 
     @property
     def line(self) -> str:
@@ -76,7 +77,7 @@ class Header:
             words = ["b", f"{self.step}", self.run or "-", parent, track]
         else:
             letters, keep = coding_text(self.coding).split(" ")
-            words = [self.kind[0] + letters, f"{self.step}", parent, track, keep]
+            words = [f"d{letters}", f"{self.step}", parent, track, keep]
         if self.rest is not None:
             words.append(",".join(_thousandths(share) for share in self.rest))
         return "".join(f"{word} " for word in (f"{FORMAT}", *words))
@@ -116,11 +117,10 @@ class Header:
             parent = digest_of(word["parent"], "parent", where)
         if is_base:
             run = _run_of(word["run"], where)
-            return cls("base", step, run, parent, track)
-        kind, scope, coder = _names_of(word["letters"], where)
-        coding = _coding_of(word["keep"], scope, coder, where)
+            return cls(step, run, parent, track)
+        coding = _coding_of(word["letters"], word["keep"], where)
         rest = _rest_of(word["rest"], where) if "rest" in word else None
-        return cls(kind, step, None, parent, track, coding, rest)
+        return cls(step, None, parent, track, coding, rest)
 
 
 def coding_text(coding: Coding) -> str:
@@ -131,8 +131,7 @@ def coding_text(coding: Coding) -> str:
 def coding_of_text(text: Any, where: str) -> Coding:
     """The settings in a text of `coding_text`. Raises MalformedRecordError."""
     letters, _, keep = text.partition(" ") if isinstance(text, str) else ("", "", "")
-    _, scope, coder = _names_of(f"d{letters}", where)
-    return _coding_of(keep, scope, coder, where)
+    return _coding_of(f"d{letters}", keep, where)
 
 
 def digest_word(digest: str) -> str:
@@ -194,18 +193,12 @@ def _run_of(word: str, where: str) -> str | None:
     return word
 
 
-def _names_of(letters: str, where: str) -> tuple[str, str, str]:
-    """Kind, scope and coder."""
-    coder_of = {coder.letter: name for name, coder in CODERS.items()}
-    try:
-        kind, scope, coder = tuple(letters)
-        names = _KIND_OF[kind], _SCOPE_OF[scope], coder_of[coder]
-    except (ValueError, KeyError) as exc:
-        expected = "kind, scope and coder in one letter each"
-        raise MalformedRecordError(where, expected, short(letters)) from exc
-    if names[0] == "base":
-        raise MalformedRecordError(where, "a base without scope and coder", short(letters))
-    return names
+def _names_of(letters: str, where: str) -> tuple[str, str]:
+    """Scope and coder."""
+    names = {f"d{s[0]}{coder.letter}": (s, name) for s in SCOPES for name, coder in CODERS.items()}
+    if letters not in names:
+        raise MalformedRecordError(where, "d, scope and coder in one letter each", short(letters))
+    return names[letters]
 
 
 def _rest_of(word: str, where: str) -> Rest:
@@ -226,8 +219,9 @@ def _keep_word(coding: Coding) -> str:
     return "all" if coding.bits is None else f"{coding.bits}"
 
 
-def _coding_of(word: str, scope: str, coder: str, where: str) -> Coding:
-    """The settings of a record. word: how much it keeps, as `_keep_word` writes it."""
+def _coding_of(letters: str, word: str, where: str) -> Coding:
+    """The settings of a delta. word: how much it keeps, as `_keep_word` writes it."""
+    scope, coder = _names_of(letters, where)
     names = {"t": "tolerance", "d": "distance", "u": "budget"}
     number = word[1:] if word[:1] in names else word
     target: dict[str, Any]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +35,7 @@ from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of, tables
 from .chunks import ReadSpans
 from .container import Content, FileArrays, StoredArrays, Unsealed, seal, unseal, unseal_beginning
 from .diagnosis import differing
-from .exact import PREFIX, ExactPart, arrays_of, check_exact, read_exact_part, some_names
+from .exact import PREFIX, check_exact, exact_arrays, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
 from .layouts import (
     LAYOUT,
@@ -43,15 +43,11 @@ from .layouts import (
     check_new_values,
     check_storable,
     entries_of,
-    has_transition,
-    is_of_transition,
     read_layout,
     read_transition,
     specs_of,
     transition_arrays,
 )
-from .residuals import RESIDUALS
-from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
@@ -71,8 +67,8 @@ class Record:
         where: The record's name, for messages.
         header: The words of its line.
         digest: BLAKE3 of the file, 128 bits, hex. If the beginning alone is read, what it says.
-        run: The first digits of the digest of the chain's first record; None in deltas and merged
-            records, whose run is their parent's.
+        run: The first digits of the digest of the chain's first record; None in deltas, whose run
+            is their parent's.
         nbytes: Bytes of the file.
         more: The fields of the array "more".
         arrays: Name -> array.
@@ -107,12 +103,12 @@ class Record:
 
     @property
     def step(self) -> int:
-        """Its step; the last one of a merged record."""
+        """Its step."""
         return self.header.step
 
     @property
     def kind(self) -> str:
-        """ "base", "delta" or "merged"."""
+        """ "base" or "delta"."""
         return self.header.kind
 
     @property
@@ -127,7 +123,7 @@ class Record:
 
     @property
     def coding(self) -> Coding | None:
-        """The settings of a delta or merged record; None for a base."""
+        """The settings of a delta; None for a base."""
         return self.header.coding
 
     @property
@@ -138,7 +134,7 @@ class Record:
 
     @property
     def rest(self) -> Rest | None:
-        """How much of the lossy weights' change its last step leaves out; None if unknown."""
+        """How much of the lossy weights' change it leaves out; None if unknown."""
         return self.header.rest
 
     @property
@@ -149,17 +145,9 @@ class Record:
         """
         if self.kind == "base":
             return self.nbytes
-        total = 0
-        for name, entry in self.entries.items():
-            is_exact = self.kind == "delta" and (name == MORE or is_of_transition(name))
-            if is_exact or name.startswith((PREFIX, RESIDUALS, VALUES, SMALL)):
-                total += _entry_nbytes(name, entry)
-        return total
-
-    @property
-    def has_transition(self) -> bool:
-        """Whether it is a delta that changes the layout."""
-        return self.kind == "delta" and has_transition(self.arrays)
+        coded = (ARRAY, "__metadata__")
+        exact = ((name, entry) for name, entry in self.entries.items() if name not in coded)
+        return sum(_entry_nbytes(name, entry) for name, entry in exact)
 
     def in_run(self, run: str | None) -> Record:
         """The same record, in this run unless its line names one. run: the parent's."""
@@ -199,7 +187,7 @@ def dump_base(place: Place, track: Track) -> bytes:
     if layout.structure:
         values = values_array(dict(enumerate(track.values)))
         arrays |= {STRUCTURE: text_array(layout.structure)} | values
-    header = Header("base", place.step, place.run, place.parent, track.digest)
+    header = Header(place.step, place.run, place.parent, track.digest)
     more = {WRITTEN_BY: version.WRITER, **place.more(), LAYOUT: entries_of(layout), **tables_entry}
     return seal(header, more, arrays)
 
@@ -406,10 +394,7 @@ def table_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any
 
 
 def tables_of(record: Record) -> dict[str, CodeTable]:
-    """Alphabet -> its last code table, of a base or merged record.
-
-    Raises MalformedRecordError.
-    """
+    """Alphabet -> its last code table, of a base. Raises MalformedRecordError."""
     entries, array = record.more.get(TABLES, []), record.arrays.get(TABLES)
     tables: dict[str, CodeTable] = {}
     lengths = 0
@@ -445,14 +430,12 @@ def delta_of(record: Record, track: Track) -> Delta:
     layout = transition.layout if transition else track.layout
     selected = track.selection.names(layout) if track.selection else None
     try:
-        non_finite = non_finite_names(record.more)
+        names = typed(record.more.get("non_finite", []), list)
+        non_finite = tuple(typed(name, str) for name in names)
     except TypeError as exc:
         raise MalformedRecordError(where, "names of tensors in non_finite", short(exc)) from exc
-    names = [n for n in arrays if n != ARRAY and not is_of_transition(n)]
     with decoding(where):
-        part = read_exact_part(
-            arrays_of(arrays, names, selected), layout, non_finite, where, selected
-        )
+        part = read_exact_part(arrays, layout, non_finite, where, selected)
         data = alphabet_bytes(arrays)
         heads = heads_of(data, coding, layout, non_finite, track.tables)
         groups = groups_of(heads, data, selected)
@@ -468,7 +451,7 @@ def delta_of(record: Record, track: Track) -> Delta:
         coding,
         None,
         part.values,
-        {name: (residual,) for name, residual in part.residuals.items()},
+        part.residuals,
         transition=transition,
         rest=record.rest,
         all_tables=tables_in(heads) if track.selection else None,
@@ -494,8 +477,8 @@ def check_track(
         raise TrackDigestError(where, f"a track of digest {digest}", actual)
 
 
-def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None = None) -> None:
-    """Advance a track by a delta of a record, and check its digest.
+def apply_checked(record: Record, delta: Delta, track: Track) -> None:
+    """Advance a track by the delta of a record, and check its digest.
 
     The texts that edits make are not checked, see `check_values`.
 
@@ -503,7 +486,6 @@ def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None
         record: The delta's record.
         delta: The delta to apply.
         track: Useless if this raises.
-        digest: The expected digest; None for the record's.
 
     Raises:
         MalformedRecordError: A stream does not decode, or an edit does not fit.
@@ -511,7 +493,7 @@ def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None
     """
     with decoding(record.where):
         track.apply(delta)
-    check_track(record.where, record.track if digest is None else digest, track)
+    check_track(record.where, record.track, track)
 
 
 def preview_checked(record: Record, delta: Delta, track: Track, sums: Mapping[str, int]) -> None:
@@ -546,17 +528,7 @@ def _sealed_delta(
     arrays: Mapping[str, Content],
     layout: Layout | None,
 ) -> bytes:
-    arrays = {**arrays, **ExactPart.of(delta).arrays(layout)}
-    arrays |= transition_arrays(delta.transition)
-    header = Header("delta", place.step, None, place.parent, digest, delta.coding, delta.rest)
-    return seal(header, {**place.more(), **non_finite_entry(delta.non_finite)}, arrays)
-
-
-def non_finite_entry(non_finite: Sequence[str]) -> dict[str, Any]:
-    """The field "non_finite" with these names; {} if there are none."""
-    return {"non_finite": list(non_finite)} if non_finite else {}
-
-
-def non_finite_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names in the field "non_finite". Raises TypeError."""
-    return tuple(typed(name, str) for name in typed(fields.get("non_finite", []), list))
+    arrays = {**arrays, **exact_arrays(delta, layout), **transition_arrays(delta.transition)}
+    header = Header(place.step, None, place.parent, digest, delta.coding, delta.rest)
+    non_finite = {"non_finite": list(delta.non_finite)} if delta.non_finite else {}
+    return seal(header, {**place.more(), **non_finite}, arrays)

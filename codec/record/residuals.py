@@ -24,11 +24,9 @@ from codec.state.tensors import TensorSpec
 RESIDUALS = "d/"  # before the name of a tensor
 
 
-def residual_parts(
-    residuals: Mapping[str, Residual], prefix: str = RESIDUALS
-) -> dict[str, list[Bytes]]:
+def residual_parts(residuals: Mapping[str, Residual]) -> dict[str, list[Bytes]]:
     """Name -> parts of the array of each residual."""
-    return {prefix + name: _parts(residual) for name, residual in residuals.items()}
+    return {RESIDUALS + name: _parts(residual) for name, residual in residuals.items()}
 
 
 def read_residual(array: Bytes, spec: TensorSpec, name: str) -> Residual:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from codec.caps import names_of, short
@@ -73,15 +73,9 @@ class ChainSettings:
 def settings_at(field: Mapping[str, Any], record: Record) -> dict[str, Any]:
     """The settings field of a base that replaces a record.
 
-    field: That of the newest record that holds settings, up to this one. Raises
-    MalformedRecordError.
+    field: That of the newest record that holds settings, up to this one.
     """
-    if record.coding is None:
-        return dict(field)
-    coding = record.coding
-    if record.kind == "merged" and "coding" in field:  # `merge` may have changed the coder
-        coding = replace(coding, coder=coding_of_text(field["coding"], record.where).coder)
-    return {**field, "coding": coding_text(coding)}
+    return {**field, "coding": coding_text(record.coding)} if record.coding else dict(field)
 
 
 @dataclass(frozen=True)
@@ -145,7 +139,7 @@ def check_exact(
     lossy = {}
     for t, ties in zip(layout.tensors, names, strict=True):
         if not t.lossy and t.may_be_lossy and not policy.says(t.name):
-            lossy[t.name] = policy.kind(t.name, ties, is_moment=t.name in moments)
+            lossy[t.name] = policy.kind(t.name, ties, moments)
     refuse_lossy(lossy, settings, chain, where)
 
 

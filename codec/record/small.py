@@ -1,4 +1,4 @@
-"""Small exact tensors of one step in one array, in which equal tensors share their bytes.
+"""Small exact tensors of a step in one array, in which equal tensors share their bytes.
 
 Many small tensors change alike: Adam counts the steps of each parameter, each batch norm counts
 its batches. An array for each tensor takes about 80 bytes in the header; here a thousand equal
@@ -29,7 +29,7 @@ def is_small(spec: TensorSpec) -> bool:
     return not spec.lossy and spec.track_nbytes <= MOST_NBYTES
 
 
-def split_small(exact: Arrays, layout: Layout | None, name: str = SMALL) -> tuple[Arrays, Arrays]:
+def split_small(exact: Arrays, layout: Layout | None) -> tuple[Arrays, Arrays]:
     """Split exact tensors into those with an array each, and one array of all small tensors.
 
     A single small tensor gets an array for itself, which takes fewer bytes.
@@ -37,10 +37,9 @@ def split_small(exact: Arrays, layout: Layout | None, name: str = SMALL) -> tupl
     Args:
         exact: Name -> array, of a step.
         layout: The tensors' layout; None to give each tensor an array.
-        name: The name of the array of small tensors.
 
     Returns:
-        Name of the tensor -> array, and ``name`` -> array or {}.
+        Name of the tensor -> array, and SMALL -> array or {}.
     """
     if layout is None:
         return exact, {}
@@ -53,30 +52,29 @@ def split_small(exact: Arrays, layout: Layout | None, name: str = SMALL) -> tupl
         members.setdefault((spec.dtype, spec.shape, exact[tensor].tobytes()), []).append(number)
     data = b"".join(_runs(equal) + content for (*_, content), equal in members.items())
     large = {tensor: array for tensor, array in exact.items() if tensor not in numbers}
-    return large, {name: np.frombuffer(data, np.uint8)}
+    return large, {SMALL: np.frombuffer(data, np.uint8)}
 
 
-def read_small(array: NDArray[np.uint8], layout: Layout, name: str) -> Arrays:
+def read_small(array: NDArray[np.uint8], layout: Layout) -> Arrays:
     """Read an array from `split_small`: name -> array of each tensor in it, read-only.
 
     Args:
         array: From a record.
         layout: The tensors' layout.
-        name: The array's, for messages.
 
     Raises:
         PayloadError: The array is malformed, or names a tensor that cannot be in it.
     """
-    data = Pieces(checked(array, np.uint8, name), f"bytes of {name!r}")
+    data = Pieces(checked(array, np.uint8, SMALL), f"bytes of {SMALL!r}")
     if not array.size:
-        raise PayloadError(f"an empty array {name!r}")
+        raise PayloadError(f"an empty array {SMALL!r}")
     tensors: Arrays = {}
     while data.n_unread:
         specs = [layout.tensors[number] for number in _numbers(data, len(layout.tensors))]
         first = specs[0]
         for spec in specs:
             if not is_small(spec) or spec.name in tensors:
-                raise PayloadError(f"{short(spec.name)} in {name!r}, lossy, large or twice")
+                raise PayloadError(f"{short(spec.name)} in {SMALL!r}, lossy, large or twice")
             if (spec.dtype, spec.shape) != (first.dtype, first.shape):
                 raise PayloadError(f"one content of {short(first.name)} and {short(spec.name)}")
         content = data.take(first.track_nbytes).tobytes()

@@ -36,10 +36,10 @@ def text_of(array: NDArray[Any] | None) -> str:
     return data.decode()
 
 
-def values_array(values: Mapping[int, str], name: str = VALUES) -> Arrays:
-    """Name -> the array that `read_values` reads; {} if there are no values."""
+def values_array(values: Mapping[int, str]) -> Arrays:
+    """VALUES -> the array that `read_values` reads; {} if there are no values."""
     lines = "".join(f"{number} {text}\n" for number, text in values.items())
-    return {name: text_array(lines)} if lines else {}
+    return {VALUES: text_array(lines)} if lines else {}
 
 
 def read_values(array: NDArray[Any] | None) -> dict[int, str]:

@@ -22,16 +22,8 @@ from codec.record.settings import Given
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
-from codec.state.policy import (
-    EXACT,
-    SKIP,
-    Policy,
-    describe_moments,
-    family_of,
-    is_average,
-    moments_among,
-)
-from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
+from codec.state.policy import Policy, describe_moments, is_average, moments_among
+from codec.state.tensors import Layout, fingerprint, signature, to_arrays
 from codec.state.tree import Lists, Parts, Template, every_name, flatten
 from codec.storage.location import Location
 
@@ -401,11 +393,6 @@ class Front:
 
     def _layout_of(self, parts: Parts) -> Layout:
         moments = moments_among(parts.tensors)
-        specs = []
-        for name, tensor in parts.tensors.items():
-            ties = parts.ties.get(name, ())
-            kind = self._policy.kind(name, ties, is_moment=name in moments)
-            spec = spec_of(name, tensor, kind not in (EXACT, SKIP))
-            family = family_of(kind, name, spec.size)
-            specs.append(replace(spec, family=family) if spec.lossy else spec)
+        ties, spec = parts.ties, self._policy.spec
+        specs = (spec(t, name, ties.get(name, ()), moments) for name, t in parts.tensors.items())
         return Layout(tuple(specs), parts.structure)

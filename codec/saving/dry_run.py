@@ -67,4 +67,4 @@ def record_nbytes(step: int, delta: Delta, layout: Layout) -> int:
 def sealed_nbytes(step: int, arrays: Arrays) -> int:
     """Bytes of a delta record of these arrays; all digests are equally long."""
     digest = "0" * HEX
-    return len(seal(Header("delta", step, None, digest, digest, Coding(None)), {}, arrays))
+    return len(seal(Header(step, None, digest, digest, Coding(None)), {}, arrays))

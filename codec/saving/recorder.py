@@ -26,7 +26,7 @@ import numpy as np
 from codec import version
 from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.upkeep import KEEP, superseded, with_advice, without_damaged_bases
+from codec.chain.upkeep import KEEP, check_keep, superseded, with_advice, without_damaged_bases
 from codec.errors import (
     BudgetError,
     ChainError,
@@ -333,9 +333,6 @@ class Recorder:
             raise reason  # not damaged: a newer version of this package can continue
         if reason and chain.failure:
             raise chain.failure  # the disk's error: the records may be intact
-        if position.step != position.record.step:  # a merged record that fails in the middle
-            first = position.entry.first
-            position = chain.at(max(step for step in chain.steps if step < first))
         after = [e for e in chain.entries if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)
@@ -461,10 +458,8 @@ def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
 
 def check_history(base_every: Any, keep_bases: Any) -> None:
     """Raise SettingsError unless both are None or integers in their range."""
-    for name, value, least in (("base_every", base_every, 1), ("keep_bases", keep_bases, KEEP)):
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (is_integer and value >= least):
-            raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
+    check_keep("base_every", base_every, 1)
+    check_keep("keep_bases", keep_bases, KEEP)
 
 
 def check_step(step: Any, newest: int | None) -> int:

@@ -286,10 +286,10 @@ class _Cut:
         """How many elements a stream has."""
         return int(self.begins[i + 1] - self.begins[i])
 
-    def matrices(self, i: int) -> list[list[int]]:
+    def matrices(self, i: int) -> list[tuple[int, int]]:
         """Rows and columns of each matrix of a stream."""
         own = slice(self.firsts[i], self.firsts[i + 1])
-        return np.stack((self.rows[own], self.columns[own]), axis=1).tolist()
+        return list(zip(self.rows[own].tolist(), self.columns[own].tolist()))
 
 
 @lru_cache(maxsize=256)

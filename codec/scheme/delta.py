@@ -54,8 +54,7 @@ class Delta:
             from a record.
         values: Number in the structure (see `codec.state.tree`) -> change of a value that is not a
             tensor (see `codec.state.edits`).
-        residuals: Name -> residuals of an exact tensor that has changed. They apply in order, to
-            the array in exact, or to the one before the step if exact has none.
+        residuals: Name -> residual of an exact tensor that has changed and is not in ``exact``.
         after_residuals: Name -> array after the residuals; empty if the delta was read from a
             record.
         rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
@@ -71,7 +70,7 @@ class Delta:
     coding: Coding
     sums: Mapping[str, int] | None = None
     values: Mapping[int, str] = field(default_factory=dict)
-    residuals: Mapping[str, tuple[Residual, ...]] = field(default_factory=dict)
+    residuals: Mapping[str, Residual] = field(default_factory=dict)
     after_residuals: Arrays = field(default_factory=dict)
     rest: Rest | None = None
     transition: Transition | None = None
@@ -85,7 +84,7 @@ class Delta:
     @property
     def exact_nbytes(self) -> int:
         """Bytes of exact tensors, residuals and the arrays of a transition."""
-        residual_nbytes = sum(r.nbytes for residuals in self.residuals.values() for r in residuals)
+        residual_nbytes = sum(residual.nbytes for residual in self.residuals.values())
         transition_nbytes = self.transition.nbytes if self.transition else 0
         exact_nbytes = sum(array.nbytes for array in self.exact.values())
         return transition_nbytes + residual_nbytes + exact_nbytes
@@ -130,10 +129,8 @@ class _ExactAfter(Mapping[str, NDArray[Any]]):
             return delta.after_residuals[name]
         if name not in self._names:
             raise KeyError(name)
-        array = delta.exact[name] if name in delta.exact else self._before[name]
-        for residual in delta.residuals.get(name, ()):
-            array = residual.applied(array)
-        return array
+        residual = delta.residuals.get(name)
+        return residual.applied(self._before[name]) if residual else delta.exact[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -196,7 +193,7 @@ def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
             check_array(arrays, spec.name, spec.shape, float32, arrays is target)
         for name, array in delta.exact.items():
             check_array(arrays, name, array.shape, array.dtype, arrays is target)
-        for spec in (residuals[0].spec for residuals in delta.residuals.values()):
+        for spec in (residual.spec for residual in delta.residuals.values()):
             check_array(arrays, spec.name, spec.track_shape, spec.track_dtype, arrays is target)
     return unchanged
 

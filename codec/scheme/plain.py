@@ -665,7 +665,7 @@ class ContextEncoder(ContextCode):
     def __init__(
         self,
         q: list[int],
-        matrices: list[list[int]],
+        matrices: list[tuple[int, int]],
         units: int,
         weights: list[int],
         signs: Mapping[int, bool],
@@ -712,7 +712,7 @@ class ContextEncoder(ContextCode):
 
 
 def decisions(
-    q: list[int], matrices: list[list[int]], units: int, signs: Mapping[int, bool]
+    q: list[int], matrices: list[tuple[int, int]], units: int, signs: Mapping[int, bool]
 ) -> Iterator[Decision]:
     """The decisions of a stream, in order: see `ContextEncoder`."""
     row_end = 0

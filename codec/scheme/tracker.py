@@ -178,7 +178,7 @@ class Tracker:
         for name, array in stored.items():
             spec = track.layout.tensors[track.layout.numbers[name]]
             if r := residual_of(track.arrays[name], array, spec):
-                residuals[name], arrays_after[name] = (r,), array
+                residuals[name], arrays_after[name] = r, array
         sums, non_finite, groups = dict(track.sums), set[str](), dict[str, Group]()
         budget = None
         if coding.budget is not None:

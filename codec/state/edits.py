@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,25 +41,14 @@ def change_of(old: str, new: str) -> str:
     return edit if len(edit) < len(new) and len(splices) <= MAX_SPLICES else new
 
 
-def composed(changes: Iterable[str]) -> str:
-    """Several changes of one value, in order, as one change for `applied`."""
-    lines: list[str] = []
-    for change in changes:
-        if not is_edit(change):
-            lines.clear()  # a whole text replaces everything before it
-        lines.append(change)
-    return "\n".join(lines)
-
-
 def applied(text: str, change: str, most: int) -> str:
-    """The text after a change, or after several that were `composed`.
+    """The text after a change.
 
     most: the limit on its characters. Raises PayloadError for an edit that does not fit the text.
     """
-    for line in change.split("\n"):
-        text = _edited(text, line) if is_edit(line) else line
-        if len(text) > most:
-            raise PayloadError(f"an edit that leads to {len(text)} characters; the limit is {most}")
+    text = _edited(text, change) if is_edit(change) else change
+    if len(text) > most:
+        raise PayloadError(f"an edit that leads to {len(text)} characters; the limit is {most}")
     return text
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -25,7 +26,7 @@ from typing import Any, TypeAlias
 from codec.errors import SettingsError
 
 from .family import Family, Target
-from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
+from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec, spec_of
 
 _log = logging.getLogger(__name__)
 
@@ -163,22 +164,66 @@ class Policy:
                 return False
         return False
 
-    def kind(self, name: str, ties: Iterable[str] = (), *, is_moment: bool = False) -> Kind:
+    def kind(
+        self,
+        name: str,
+        ties: Iterable[str] = (),
+        moments: Collection[str] = (),
+        *,
+        tree_name: str | None = None,
+    ) -> Kind:
         """How a tensor is stored if its dtype and size allow it: a kind or a target.
 
         Args:
-            name: Of the tensor.
+            name: Of the tensor, for patterns.
             ties: Its other names, see `tree.Parts`.
-            is_moment: Whether it is one of `moments_among` all names.
+            moments: Of the state, see `moments_among`.
+            tree_name: That of `tree`, for the defaults, if ``name`` is another.
         """
         if any(self.kind_by_pattern(tie) == EXACT for tie in ties):
             return EXACT
         if kind := self.kind_by_pattern(name):
             return kind
-        if is_moment:
+        name = tree_name or name
+        if name in moments:
             return MOMENT
         is_model = family(name).is_model or (self._ema == LOSSY and is_average(name))
         return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
+
+    def spec(
+        self,
+        value: Any,
+        name: str,
+        ties: Iterable[str] = (),
+        moments: Collection[str] = (),
+        *,
+        tree_name: str | None = None,
+        stored_name: str | None = None,
+    ) -> TensorSpec:
+        """A tensor as a record is to hold it, lossy or exact.
+
+        Args:
+            value: The tensor.
+            stored_name: Its name in the record, if that is not ``name``.
+            name, ties, moments, tree_name: See `kind`.
+
+        Raises:
+            SettingsError: A tolerance or distance of an optimizer's tensor: a second moment with an
+                error of either sign could become negative. Also what `spec_of` raises.
+        """
+        kind = self.kind(name, ties, moments, tree_name=tree_name)
+        stored, tree_name = stored_name or name, tree_name or name
+        spec = spec_of(stored, value, kind not in (EXACT, SKIP))
+        if not isinstance(kind, Target):
+            return replace(spec, family=family(tree_name)) if spec.lossy else spec
+        if not is_of_optimizer(tree_name):
+            alphabet = Family(target=kind)
+        elif kind.name != "bits":
+            possible = f"{', '.join(KINDS)} or bits=X"
+            raise SettingsError(f"{stored!r} is an optimizer's: no {kind}, only {possible}")
+        else:
+            alphabet = Family(stored if spec.size >= LARGE else _kind_of(_key(stored)), kind)
+        return replace(spec, family=alphabet) if spec.lossy else spec
 
     def says(self, name: str) -> bool:
         """Whether a pattern, or `ema`, decides how a tensor is stored, and not the default."""
@@ -241,9 +286,10 @@ def moments_among(names: Iterable[str]) -> frozenset[str]:
 
 
 def is_of_optimizer(name: str) -> bool:
-    """Whether a tensor is an optimizer's, by a key above it or by its own name."""
+    """Whether a tensor is an optimizer's, by a key above it or by its own name; below a model's key
+    nothing is."""
     *keys, last = name.split("/")
-    return last in MOMENTS or _names_optimizer(keys)
+    return not is_of_model(name) and (last in MOMENTS or _names_optimizer(keys))
 
 
 def _names_optimizer(keys: Sequence[str]) -> bool:
@@ -282,33 +328,6 @@ def is_average(name: str) -> bool:
 def is_of_model(name: str) -> bool:
     """Whether a tensor's outermost key is one of MODELS."""
     return name.partition("/")[0] in MODELS
-
-
-def family_of(kind: Kind, name: str, size: int) -> Family:
-    """The family of a lossy tensor of a kind or target. Raises what `targeted` raises."""
-    if not isinstance(kind, Target):
-        return family(name)
-    return targeted(kind, name, size, of_optimizer=is_of_optimizer(name))
-
-
-def targeted(target: Target, name: str, size: int, *, of_optimizer: bool) -> Family:
-    """The family of a tensor with a target.
-
-    Args:
-        target: The target.
-        name: Of the tensor, in a state's tree or in DCP.
-        size: Its number of elements.
-        of_optimizer: Whether an optimizer keeps it for a parameter.
-
-    Raises SettingsError for a tolerance or distance of an optimizer's tensor: a second moment with
-    an error of either sign could become negative.
-    """
-    if not of_optimizer:
-        return Family(target=target)
-    if target.name != "bits":
-        possible = f"{', '.join(KINDS)} or bits=X"
-        raise SettingsError(f"{name!r} is an optimizer's: no {target}, only {possible}")
-    return Family(name if size >= LARGE else _kind_of(_key(name)), target)
 
 
 def _key(name: str) -> str:

@@ -76,7 +76,7 @@ class TensorSpec:
     """One tensor of a state.
 
     dtype: safetensors' name of it. lossy: delta-coded. library: where it came from, "numpy" or
-    "torch". family: lossy tensors of one family share an alphabet; see `policy.targeted`.
+    "torch". family: lossy tensors of one family share an alphabet; see `Policy.spec`.
     """
 
     name: str

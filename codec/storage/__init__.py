@@ -3,6 +3,7 @@
 Read in this order:
     source      the files of a chain, in a directory or an archive
     directory   durable files, and a directory that one process writes to
+    folder      files in folders that many processes write
     location    a path or URL, opened for reading or writing
     remote      records behind a URL, through fsspec
     read_ahead  fetches the next records while one is decoded

@@ -247,12 +247,9 @@ class LeasedStore(Store):
     def _claim(self) -> bytes | None:
         """Put the token where there is none; returns the token of a writer that was faster."""
         try:
-            self._remote.create(WRITER, self._token, conditional=True)
-        except UnsupportedError:
-            self._remote.put(WRITER, self._token)
+            self._remote.put_new(WRITER, self._token)
         except FileExistsError:
-            current = self._writer() or b""  # that writer may have closed the chain by now
-            return None if current == self._token else current
+            return self._writer() or b""  # that writer may have closed the chain by now
         return None
 
     def _is_conditional(self) -> bool:

@@ -19,12 +19,13 @@ from typing import IO, Any
 from codec.errors import SettingsError
 
 from .directory import Directory, Store
+from .folder import Disk, Folder
 from .lease import LeasedStore
 from .remote import PACKAGES, READ_ONLY, WITHOUT_DIRECTORIES, Remote
 from .source import Source, open_source
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
-_SCHEME = re.compile("([A-Za-z0-9]+):")  # how a Path that was made of a URL begins
+_SCHEME = re.compile(r"([A-Za-z0-9]+):(?=[/\\]|$)")  # how a Path that was made of a URL begins
 _TWO_SLASHES = re.compile("[^/]+//")
 _USER = re.compile(r"(:/{1,2})[^/]*@")
 LOCAL = ("file", "local")
@@ -80,6 +81,10 @@ class Location:
         if self.remote.protocol in READ_ONLY or self.remote.is_archive:
             raise SettingsError(f"{self}: can only be read; a chain is written to a directory")
         return LeasedStore(self.remote, takes_over=takes_over)
+
+    def folder(self) -> Folder:
+        """Its files, for many writers. Links to a local directory are resolved."""
+        return Disk(Path(os.path.realpath(self.path))) if self.remote is None else self.remote
 
     def arguments(self) -> list[Any]:
         """The arguments with which another process makes the same Location."""
@@ -143,9 +148,8 @@ def _local(text: str) -> Path | str:
     if not (url := _URL.fullmatch(text)):
         if "::" in text and "://" in text:
             raise SettingsError(f"{fit_to_show(text)}: give one URL, not a chain of several")
-        first = Path(text).parts[:1]
-        scheme_part = first and _SCHEME.fullmatch(first[0])
-        if scheme_part and scheme_part[1].lower() in SCHEMES and not Path(first[0]).exists():
+        scheme_part = _SCHEME.match(text)
+        if scheme_part and scheme_part[1].lower() in SCHEMES and not Path(scheme_part[0]).exists():
             raise SettingsError(
                 f"{fit_to_show(text)}: give a URL as text, scheme://…: a Path drops one of its "
                 "slashes"

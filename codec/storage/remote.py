@@ -15,15 +15,15 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
 
 from codec.errors import ChainError, ChainNotFoundError, SettingsError
 
+from .folder import Folder, Span
 from .read_ahead import THREADS, ReadAhead
-from .source import RETRIES, Source, Span, entry_of, open_archive
+from .source import RETRIES, Source, entry_of, open_archive
 
 READ_ONLY = ("http", "https")
 PAGE = 1000  # names in one answer of S3; a longer listing takes several requests
@@ -48,13 +48,14 @@ PACKAGES = {
 }
 
 
-class Remote:
-    """A directory in an fsspec filesystem; methods take the names of files in it.
+class Remote(Folder):
+    """A directory in an fsspec filesystem.
 
-    where: the URL without secrets, for messages. Methods raise OSError for every failure (where
-    known FileNotFoundError, FileExistsError or PermissionError), and SettingsError if a package
-    that the URL needs is not installed.
+    Methods raise OSError for every failure (where known FileNotFoundError, FileExistsError or
+    PermissionError), and SettingsError if a package that the URL needs is not installed.
     """
+
+    is_remote = True
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.protocol = url.partition("://")[0]
@@ -78,6 +79,11 @@ class Remote:
     def listed(self) -> frozenset[str]:
         """Names of the records in the newest listing."""
         return frozenset(self._sizes)
+
+    def place(self, name: str) -> str:
+        """The URL of a file or folder in it."""
+        before, mark, query = f"{self._url}{self._query}".partition("?")
+        return f"{before.rstrip('/')}/{name}{mark}{query}"
 
     def source(self) -> Source:
         """Open it for reading. Raises ChainNotFoundError, ArchiveError, ChainError."""
@@ -119,14 +125,15 @@ class Remote:
 
     def read_listed(self, name: str) -> bytes:
         """A record's bytes, by one request if its listed size is small."""
-        nbytes = self._sizes.get(name, 0)
-        data = self.read(name, nbytes)
-        return data if len(data) >= nbytes else _whole(data, self.nbytes(name))
+        return self.read_whole(name, self._sizes.get(name, 0))
 
-    def read_whole(self, name: str) -> bytes:
-        """A file's bytes. Raises OSError if fewer arrive than the store says there are."""
-        nbytes = self.nbytes(name)
-        return _whole(self.read(name, nbytes or 0), nbytes)
+    def read_whole(self, name: str, nbytes: int | None = None) -> bytes:
+        """See `Folder`. Raises OSError if fewer bytes arrive than the store says there are."""
+        nbytes = (self.nbytes(name) if nbytes is None else nbytes) or 0
+        data = self.read(name, nbytes)
+        if len(data) < nbytes and len(data) < (nbytes := self.nbytes(name) or 0):
+            raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
+        return data
 
     def read(self, name: str, nbytes: int) -> bytes:
         """A file's bytes. nbytes: their approximate number, 0 if unknown."""
@@ -182,6 +189,25 @@ class Remote:
                 raise FileExistsError("it exists already")
             _ask(fs.pipe_file, path, data, nbytes=len(data))
 
+    def put_new(self, name: str, data: bytes) -> None:
+        """Write a new file, see `Folder`. If it is there already, only the answer was lost."""
+        try:
+            self.create(name, data, conditional=True)
+        except UnsupportedError:
+            self.put(name, data)
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                if self.read_whole(name) == data:
+                    return
+            raise
+
+    def exists(self, name: str) -> bool:
+        """See `Folder`."""
+        with suppress(FileNotFoundError):
+            self.nbytes(name)
+            return True
+        return False
+
     def nbytes(self, name: str) -> int | None:
         """A file's size; None if the filesystem does not know."""
         with self._call(name) as (fs, path):
@@ -206,10 +232,10 @@ class Remote:
         except FileNotFoundError:
             return False
 
-    def names(self, name: str = "") -> dict[str, bool]:
-        """The names in a directory, and whether each is a file; none if there is no directory."""
+    def names(self, folder: str = "") -> dict[str, bool]:
+        """See `Folder`."""
         try:
-            with self._call(name) as (fs, path):
+            with self._call(folder) as (fs, path):
                 fs.invalidate_cache(path)
                 infos = _ask(fs.ls, path, detail=True)
         except FileNotFoundError:
@@ -218,13 +244,15 @@ class Remote:
         return {entry: kind == "file" for entry, kind in entries.items() if entry}
 
     def remove(self, name: str) -> None:
-        """Delete a file. Not every store reports one that does not exist."""
+        """See `Folder`."""
         with self._call(name) as (fs, path):
             _ask(fs.rm_file, path)
 
     def make(self, name: str = "") -> None:
-        """Make the directory, or one in it, in a filesystem that has directories."""
+        """Make a folder, in a filesystem that has directories."""
         with self._call(name) as (fs, path):
+            if self.protocol in READ_ONLY:
+                raise OSError("it can only be read")
             if self.protocol not in WITHOUT_DIRECTORIES:
                 _ask(fs.makedirs, path, exist_ok=True)
 
@@ -237,9 +265,7 @@ class Remote:
                 if info["type"] == "file" and entry_of(name, 0):
                     sizes[name] = info.get("size")
         unknown = [name for name, size in sizes.items() if size is None]
-        if unknown:  # over https, where listings are pages of links
-            with ThreadPoolExecutor(THREADS) as pool:
-                sizes |= zip(unknown, pool.map(self.nbytes, unknown))
+        sizes |= zip(unknown, self.each(self.nbytes, unknown))  # over https: pages of links
         return {name: size or 0 for name, size in sizes.items()}
 
     @contextmanager
@@ -287,13 +313,6 @@ class Remote:
         if not isinstance(exc, OSError) or not text:
             text = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
         return (text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"), clean
-
-
-def _whole(data: bytes, nbytes: int | None) -> bytes:
-    """The data. Raises OSError for an incomplete download, which is not damage in the store."""
-    if nbytes is not None and len(data) < nbytes:
-        raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
-    return data
 
 
 def _ask(call: Callable[..., Any], *args: Any, nbytes: int | None = 0, **more: Any) -> Any:

@@ -17,11 +17,11 @@ from typing import IO
 
 from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
+from .folder import Disk, Span, spanned
+
 # Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
-_STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
-_NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
-Span = tuple[int, int]  # of bytes: the first one, and the one after the last
-RETRIES = 100  # of a reader, while another process merges or compacts
+_NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
+RETRIES = 100  # of a reader, while another process compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
@@ -33,16 +33,23 @@ _LONGEST_END = _END_NBYTES + 2**16 - 1  # with the longest comment
 
 @dataclass(frozen=True)
 class Entry:
-    """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
-
-    Only in a merged record the first step differs from the last.
-    """
+    """A record's place in the chain: its step, kind, file name and size in bytes."""
 
     step: int
     kind: str
     name: str
     nbytes: int
-    first: int
+
+
+def record_name(step: int, kind: str) -> str:
+    """File name of a record."""
+    return f"{step:08d}.{kind}.safetensors"
+
+
+def entry_of(name: str, nbytes: int) -> Entry | None:
+    """The record that a file name stands for; None for other names."""
+    match = _NAME.fullmatch(name)
+    return Entry(int(match[1]), match[2], name, nbytes) if match else None
 
 
 def _nothing_ahead(_names: Iterable[str]) -> None:
@@ -57,7 +64,8 @@ class Source:
     record by name; raises OSError, or ArchiveError for a damaged member. read_spans: reads parts
     of one, each from its first byte to its end; raises the same. expect: announces the names that
     `read` will get next, in this order, so that a remote source can read ahead. is_remote: whether
-    reading waits for a network, and may be done in several threads.
+    reading waits for a network, and may be done in several threads. entry: the record that a name
+    and its bytes stand for.
     """
 
     where: str
@@ -66,6 +74,7 @@ class Source:
     read_spans: Callable[[str, Sequence[Span]], list[bytes]]
     expect: Callable[[Iterable[str]], None] = _nothing_ahead
     is_remote: bool = False
+    entry: Callable[[str, int], Entry | None] = entry_of
 
 
 def open_source(source: str | Path | IO[bytes]) -> Source:
@@ -79,13 +88,9 @@ def open_source(source: str | Path | IO[bytes]) -> Source:
     if stat.S_ISREG(mode):
         return open_archive(source, where)
     if stat.S_ISDIR(mode):
-        path = Path(where)
-        return Source(
-            where,
-            lambda: _list_directory(path),
-            lambda name: _read_file(path / name),
-            lambda name, spans: _read_spans(path / name, spans),
-        )
+        disk = Disk(Path(where))
+        reading = disk.read_whole, disk.read_spans
+        return Source(where, lambda: _list_directory(disk.path), *reading)
     raise ChainNotFoundError(f"{where}: there is no chain directory or .lcc.zip there")
 
 
@@ -147,21 +152,6 @@ def _opened(source: str | Path | IO[bytes]) -> AbstractContextManager[IO[bytes]]
     return open(source, "rb") if isinstance(source, str | Path) else nullcontext(source)
 
 
-def record_name(step: int, kind: str, first: int | None = None) -> str:
-    """File name of a record. first: see `Entry`; None for a base or delta."""
-    return ("" if first is None else f"{first:08d}-") + f"{step:08d}.{kind}.safetensors"
-
-
-def entry_of(name: str, nbytes: int) -> Entry | None:
-    """The record that a file name stands for; None for other names."""
-    match = _NAME.fullmatch(name)
-    if not match or (match[1] is None) == (match[3] == "merged"):
-        return None
-    step = int(match[2])
-    first = step if match[1] is None else int(match[1])
-    return Entry(step, match[3], name, nbytes, first) if first <= step else None
-
-
 def without_records(where: str) -> str:
     """The message about a place that holds no records."""
     with suppress(OSError):  # after it, the message is the general one
@@ -192,8 +182,8 @@ def _mode(path: str) -> int:
 def _list_directory(path: Path) -> dict[str, int]:
     """Names and bytes of the files that are named like records.
 
-    A listing during a merge may hold neither the deltas nor the merged record: it is repeated
-    until two in a row hold the same names.
+    A listing may lack a file that appears meanwhile, and hold a later one: it is repeated until
+    two in a row hold the same names.
     """
     sizes: dict[str, int] = {}
     try:
@@ -214,27 +204,3 @@ def _list_directory(path: Path) -> dict[str, int]:
 def _record_files(path: Path) -> list[os.DirEntry[str]]:
     with os.scandir(path) as files:
         return [file for file in files if entry_of(file.name, 0)]
-
-
-def check_regular(path: Path) -> None:
-    """Raise OSError unless it is a regular file: reading a pipe would block."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "is not a regular file")
-
-
-def spanned(file: IO[bytes], span: Span) -> bytes:
-    """Bytes of a file, fewer if it ends before."""
-    begin, end = span
-    file.seek(begin)
-    return file.read(end - begin)
-
-
-def _read_spans(path: Path, spans: Sequence[Span]) -> list[bytes]:
-    check_regular(path)
-    with open(path, "rb") as file:
-        return [spanned(file, span) for span in spans]
-
-
-def _read_file(path: Path) -> bytes:
-    check_regular(path)
-    return path.read_bytes()

@@ -148,7 +148,7 @@ def verify(
             full_nbytes += position.track.layout.nbytes
             if position.entry.kind != "base":
                 coding, rest = position.record.coding, position.record.rest
-                if coding and rest and step == position.record.step:
+                if coding and rest:
                     deltas.append((step, coding, rest))
             if progress:
                 progress(len(steps), len(chain.entries))

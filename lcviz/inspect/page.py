@@ -203,11 +203,11 @@ def _cards(summary: Summary) -> Cards:
 def _cards_help(summary: Summary) -> dict[str, str]:
     return {
         "Steps": "Saved steps in these records.",
-        "Records": "Files of the chain. A base holds the whole state, exactly; a delta one step; a "
-        "merged record several.",
+        "Records": "Files of the chain. A base holds the whole state, exactly; a delta what a step "
+        "changes.",
         "On disk": f"All records, {nbytes_text(summary.base_nbytes)} of it bases. Full float32 "
         f"checkpoints take {nbytes_text(summary.full_nbytes)}.",
-        "A step": "Bytes of delta and merged records, headers included, for each of their steps. "
+        "A step": "Bytes of a delta on average, its header included. "
         f"The whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
         "Kept": "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
         "buckets. With a budget: what fits into it. With a distance: all but this share. Then its "
@@ -257,11 +257,11 @@ def _verify(source: ChainSource, findings: Findings) -> None:
 
 def _exponents(source: ChainSource, findings: Findings) -> None:
     """The exponents over time, as far as the records are decoded."""
-    usable = [r for r in findings.catalogue.records if r.reached and not r.aside]
+    usable = [r for r in findings.catalogue.records if r.reached]
     if failed := _decode(source, findings, usable) or findings.undecoded:
         text = "Not all records decode. *Verify* finds the steps that restore."
         show_damage(text, [failed], "decoding")
-    histograms = [histogram for r in usable for histogram in findings.exponents.get(r.key, ())]
+    histograms = [h for r in usable if (h := findings.exponents.get(r.key))]
     if any(histogram.counts for histogram in histograms):
         widgets.show(exponents_over_steps(histograms), "exponents")
     else:
@@ -284,7 +284,7 @@ def _decode(source: ChainSource, findings: Findings, usable: Sequence[RecordFact
                 try:
                     findings.exponents[record.key] = count_exponents(chain, record)
                 except (codec.RecordError, PayloadError) as exc:
-                    findings.exponents[record.key] = ()
+                    findings.exponents[record.key] = None
                     findings.undecoded = findings.undecoded or sentence(exc)
                 if i % 20 == 0:
                     progress(i, len(usable))

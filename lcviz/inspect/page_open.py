@@ -88,7 +88,7 @@ class Findings:
     """
 
     catalogue: Catalogue = field(default_factory=Catalogue)
-    exponents: dict[Key, tuple[StepExponents, ...]] = field(default_factory=dict)
+    exponents: dict[Key, StepExponents | None] = field(default_factory=dict)
     undecoded: str = ""
     report: tuple[codec.Report, int] | None = None
     follow_after: float = 0.0

@@ -60,10 +60,9 @@ def _table(facts: StepFacts) -> None:
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
     widgets.scrolling(table, "inspect-tensors")
-    shared = f" Words stand for {facts.together} steps at once." if facts.together > 1 else ""
     st.markdown(
         ":small[Minimum to standard deviation: of what a restart gets. Bits: of the code words "
-        f"alone.{shared}]"
+        "alone.]"
     )
 
 
@@ -71,11 +70,11 @@ def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | 
     """The rebuilt step, kept until another is chosen; None if it cannot be restored, as the page
     then says."""
     records = findings.catalogue.records
-    record = next(r for r in records if step in r.steps and not r.aside)
+    record = next(r for r in records if r.entry.step == step)
 
     def rebuilt() -> StepFacts:
         bases = [r.entry.step for r in records if r.entry.kind == "base" and r.entry.step <= step]
-        total = len({s for r in records for s in r.steps if max(bases, default=0) <= s <= step})
+        total = sum(max(bases, default=0) <= r.entry.step <= step for r in records)
         count = itertools.count(1)
 
         def report(_: int) -> None:
@@ -127,7 +126,7 @@ def _stream(facts: StepFacts) -> None:
         {
             "word": [w.word for w in words],
             "bits after it": [w.rest for w in words],
-            "means": [_meaning(w, meaning_of(group, w.code, facts.column)) for w in words],
+            "means": [_meaning(w, meaning_of(group, w.code)) for w in words],
             "ends at value": [f"{w.at:,}" for w in words],
         },
         hide_index=True,

@@ -94,7 +94,7 @@ def _over_steps(
         _read(source, stretches, history, facts.step)
     except RerunNeededError:
         rerun = True
-    except VanishedError:  # merged or removed meanwhile: the next run of the page lists it anew
+    except VanishedError:  # removed meanwhile: the next run of the page lists it anew
         pass
     except codec.LccError as exc:  # of the disk or network: the next run of the page tries again
         failed = str(exc)

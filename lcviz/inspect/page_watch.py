@@ -55,7 +55,7 @@ COLUMNS: dict[str, Any] = {
         format="%.1f",
         help="All records against as many full float32 checkpoints, bases included.",
     ),
-    "a step, bytes": _count(help="Of deltas and merged records, headers included, on average."),
+    "a step, bytes": _count(help="Of deltas, headers included, on average."),
     "on disk, bytes": _count(help="Of all records."),
     "kept": st.column_config.Column(
         width=165,

@@ -13,21 +13,15 @@ from codec.inspect import Codes, Group, TensorSpec
 Levels = NDArray[np.float32]
 
 
-def by_levels(
-    group: Group, column: int | None = None
-) -> Iterator[tuple[tuple[TensorSpec, ...], Codes, Levels]]:
-    """The tensors that share levels, their codes (n,) and their levels (k,).
+def by_levels(group: Group) -> Iterator[tuple[tuple[TensorSpec, ...], Codes, Levels]]:
+    """The tensors of an alphabet that share levels, their codes (n,) and their levels (k,).
 
     The tensors of a batch come one by one, those of another alphabet all together.
-
-    Args:
-        group: The alphabet.
-        column: Of merged deltas, the step whose levels to take; None for a plain delta.
     """
     e = group.encoded
     codes = codec.decode(e).codes.reshape(-1)
     if not e.is_batch:
-        yield group.tensors, codes, e.levels if column is None else e.levels[:, column]
+        yield group.tensors, codes, e.levels
         return
     begin = 0
     for i, spec in enumerate(group.tensors):
@@ -47,11 +41,11 @@ def apart(group: Group) -> list[Group]:
     return groups
 
 
-def meaning_of(group: Group, code: int, column: int | None = None) -> float | str:
-    """The level of a code; in a batch, which has many, a text. column: see `by_levels`."""
+def meaning_of(group: Group, code: int) -> float | str:
+    """The level of a code; in a batch, which has many, a text."""
     e = group.encoded
     if not e.is_batch:
-        return float(e.levels[code] if column is None else e.levels[code, column])
+        return float(e.levels[code])
     return f"level {code} of its tensor" if code else 0.0
 
 

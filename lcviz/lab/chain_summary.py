@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from codec import Coding
-from codec.inspect import is_past
+from codec.inspect import lost_before
 
 from .records import RecordFacts
 
@@ -19,7 +19,7 @@ NEWEST = 20  # records whose pace is measured
 class Point:
     """A chain up to one of its records.
 
-    share: bytes of the record over those of its steps in float32; None for a base. nbytes: of all
+    share: bytes of the record over those of its state in float32; None for a base. nbytes: of all
     records so far. full_nbytes: of as many full float32 checkpoints.
     """
 
@@ -33,14 +33,14 @@ class Point:
 class Summary:
     """A chain in numbers.
 
-    steps: in any record, rising. reached: steps that records lead to without a gap (contents only).
-    kinds: kind -> number of records. stamp: when the last record was written, ns, 0 if unknown.
-    gap: median seconds between the newest records, None if unknown. nbytes, base_nbytes: of all
-    records, and of the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of
-    one. share, step_nbytes: of a step that is not a base, on average: its bytes over those in
-    float32, and its bytes; None if they are unknown. codings: the settings, the newest
-    last. behind: of the newest record, None if unknown; moments: of the newest base; tables,
-    tables_reused: sums; see `RecordFacts`. points: one for each record that leads to a newer step.
+    steps: of all records, by the names of their files, rising. reached: steps that records lead to
+    without a gap (contents only). kinds: kind -> number of records. stamp: when the last record was
+    written, ns, 0 if unknown. gap: median seconds between the newest records, None if unknown.
+    nbytes, base_nbytes: of all records, and of the bases. full_nbytes: of as many full float32
+    checkpoints; state_nbytes: of one. share, step_nbytes: of a step that is not a base, on average:
+    its bytes over those in float32, and its bytes; None if they are unknown. codings: the settings,
+    the newest last. behind: of the newest record, None if unknown; moments: of the newest base;
+    tables, tables_reused: sums; see `RecordFacts`. points: one for each record that is not damaged.
     """
 
     steps: tuple[int, ...]
@@ -75,36 +75,35 @@ class Summary:
 
 def summarize(facts: Sequence[RecordFacts]) -> Summary:
     """A chain in numbers. facts: in reading order; of damaged records only the bytes count."""
-    step: int | None = None
-    full = nbytes = full_nbytes = delta_nbytes = delta_full = delta_steps = 0
+    full = nbytes = full_nbytes = delta_nbytes = delta_full = n_deltas = 0
     points = []
     behind: float | None = None
     codings: dict[Coding, None] = {}
     for f in facts:
         e = f.entry
         nbytes += e.nbytes
-        if f.problem or f.aside or is_past(e, step):
+        if f.problem:
             continue
-        step, behind = e.step, f.rest and f.rest.behind
+        behind = f.rest and f.rest.behind
         if e.kind == "base" or f.full_nbytes:  # heads of deltas lack it
             full = f.full_nbytes
-        full_of_record, share = full * len(f.steps), None
-        full_nbytes += full_of_record
+        share = None
+        full_nbytes += full
         if f.coding is not None:
             delta_nbytes += e.nbytes
-            delta_full += full_of_record
-            delta_steps += len(f.steps)
+            delta_full += full
+            n_deltas += 1
             codings.pop(f.coding, None)
             codings[f.coding] = None
-            share = e.nbytes / full_of_record if full_of_record else None
+            share = e.nbytes / full if full else None
         points.append(Point(e.step, share, nbytes, full_nbytes))
     stamps = sorted(f.stamp for f in facts if f.stamp)
     gaps = [(b - a) / 1e9 for a, b in pairwise(stamps[-NEWEST:])]
     kinds = [f.entry.kind for f in facts]
     problems = [f.problem for f in facts if f.problem]
     return Summary(
-        steps=tuple(sorted({s for f in facts for s in f.steps})),
-        reached=tuple(sorted({s for f in facts if f.reached and not f.aside for s in f.steps})),
+        steps=tuple(sorted({f.entry.step for f in facts})),
+        reached=tuple(sorted({f.entry.step for f in facts if f.reached})),
         kinds={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)},
         stamp=stamps[-1] if stamps else 0,
         gap=median(gaps) if gaps else None,
@@ -113,7 +112,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         full_nbytes=full_nbytes,
         state_nbytes=full,
         share=delta_nbytes / delta_full if delta_full else None,
-        step_nbytes=delta_nbytes / delta_steps if delta_steps else None,
+        step_nbytes=delta_nbytes / n_deltas if n_deltas else None,
         codings=tuple(codings),
         behind=behind,
         moments=next((f.moments for f in reversed(facts) if f.entry.kind == "base"), ""),
@@ -125,14 +124,10 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
 
 
 def _lost_before_base(facts: Sequence[RecordFacts]) -> list[str]:
-    """A sentence if the record before the newest base is missing.
-
-    Before older bases, an interrupted compaction may have removed records.
-    """
+    """A sentence if the record before the newest base is missing, see `lost_before`."""
     bases = [i for i, f in enumerate(facts) if f.entry.kind == "base" and not f.problem]
     if not bases or not bases[-1] or facts[bases[-1] - 1].problem:
         return []
     base, identities = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
-    if base.parent is None or identities & {base.parent, base.replaces} - {None}:
-        return []
-    return [f"{base.entry.name}: the record before it, digest {base.parent}, is missing"]
+    lost = lost_before(base.entry.name, base.parent, base.replaces, identities - {None})
+    return [lost] if lost else []

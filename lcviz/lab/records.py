@@ -39,12 +39,10 @@ from codec.inspect import (
     check_regular,
     delta_of,
     describe_moments,
-    is_past,
-    merged_of,
+    following,
     peek,
     short,
     state_nbytes,
-    steps_of,
     typed,
 )
 
@@ -76,24 +74,21 @@ class Context:
 class RecordFacts:
     """What is known of one record.
 
-    stamp: when its file last changed, ns, 0 if unknown. steps: that it holds. coding: None for a
-    base. rest: what its last step leaves out of the lossy weights; None for a base, and if the
-    record does not say it. full_nbytes: of the
-    state of one step, float32 where lossy; from heads only bases have it, and a step counts as
-    large as the base before it. problem: a sentence, "" if there is none. passing: whether the disk
-    or network failed, so that reading again may help.
+    stamp: when its file last changed, ns, 0 if unknown. coding: None for a base. rest: what its
+    step leaves out of the lossy weights; None for a base, and if the record does not say it.
+    full_nbytes: of the state, float32 where lossy; from heads only bases have it, and a step counts
+    as large as the base before it. problem: a sentence, "" if there is none. passing: whether the
+    disk or network failed, so that reading again may help.
 
     From contents only: digest, parent, identity, replaces: hex; None if the record cannot be read.
     exact_nbytes: bytes of the file stored exactly. levels: number of levels other than 0 in all
     alphabets; None if unknown. tables, tables_reused: how many code tables it needs, and how many
     of these it reuses. moments: of a base, which moments of an optimizer are lossy, as a sentence;
-    "" if none. reached: whether records lead up to it without a gap. aside: whether other records
-    hold its steps as well. before: what it may refer to.
+    "" if none. reached: whether records lead up to it without a gap. before: what it may refer to.
     """
 
     entry: Entry
     stamp: int
-    steps: tuple[int, ...] = ()
     coding: Coding | None = None
     full_nbytes: int = 0
     problem: str = ""
@@ -109,7 +104,6 @@ class RecordFacts:
     moments: str = ""
     rest: Rest | None = None
     reached: bool = False
-    aside: bool = False
     before: Context = field(default=Context(), compare=False, repr=False)
 
     @property
@@ -167,7 +161,7 @@ def read_heads(
             unread -= head is None
             try:
                 head = _head(chain, folder, key[0], key[1] or noticed)
-            except VanishedError:  # merged or removed: the next call lists its replacement
+            except VanishedError:  # removed: the next call does not list it
                 continue
             if report is not None and unread and unread % AT_ONCE == 0:
                 report({**heads, key: head}, unread)
@@ -179,7 +173,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
     """The head of one record. Raises VanishedError."""
     empty = RecordFacts(entry, stamp)
     try:
-        if folder is None or entry.kind == "merged":
+        if folder is None:
             return _facts_of(chain.part("*").read(entry), empty)
         check_regular(folder / entry.name)
         with (folder / entry.name).open("rb") as file:
@@ -188,9 +182,9 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             stored = f"{header.kind} of step {header.step}"
             named = f"{entry.kind} of step {entry.step}"
             raise MalformedRecordError(entry.name, named, stored)
-        if entry.kind != "base":
-            return replace(empty, steps=(entry.step,), coding=header.coding, rest=header.rest)
-        return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(arrays, entry.name))
+        if entry.kind == "delta":
+            return replace(empty, coding=header.coding, rest=header.rest)
+        return replace(empty, full_nbytes=_tensor_nbytes(arrays, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is gone") from exc
     except VanishedError:
@@ -230,7 +224,6 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
     full = _tensor_nbytes(record.entries, record.where) if base else 0
     return replace(
         facts,
-        steps=steps_of(record) if record.kind == "merged" else (record.step,),
         coding=record.coding,
         rest=record.rest,
         full_nbytes=full,
@@ -247,7 +240,7 @@ def read_contents(
 ) -> Iterator[Catalogue]:
     """Read the records that ``catalogue`` lacks; yield a longer one after every few of them.
 
-    The last catalogue is complete, unless a record was merged or removed meanwhile: then list
+    The last catalogue is complete, unless a record was removed meanwhile: then list
     again. If a record that a disk failed to give can be read now, all after it are read again.
     """
     n_same, retries = 0, MOST_RETRIES
@@ -287,13 +280,10 @@ def _content(
     chain: codec.Chain, entry: Entry, stamp: int, before: Context
 ) -> tuple[RecordFacts, Context]:
     """The facts of one record, and what the next may refer to. Raises VanishedError."""
-    steps = (entry.step,) if entry.kind != "merged" else (entry.first, entry.step)
-    facts = RecordFacts(entry, stamp, steps, before=before)
+    facts = RecordFacts(entry, stamp, before=before)
     try:
         record = chain.read(entry)
         facts = _facts_of(record, facts)
-        if is_past(entry, before.step):
-            return replace(facts, aside=True, reached=True), before
         return _in_order(record, facts, before)
     except VanishedError:
         raise
@@ -304,12 +294,15 @@ def _content(
 
 def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[RecordFacts, Context]:
     """`_content` of a record whose bytes are intact. Raises RecordError, ParentError."""
-    name, record = facts.entry.name, record.in_run(before.run)
-    if record.run != (before.run or record.run):
-        raise ParentError(
-            f"{name}: is of the run {record.run}, the records before it are of {before.run}"
+    identity, told = record.identity, before.failed or record.parent == before.identity
+    try:
+        record = following(
+            record, facts.entry.name, before.run, record.parent if told else before.last
         )
-    identity = record.identity
+    except ParentError as exc:
+        if record.kind == "base":
+            raise
+        facts = replace(facts, problem=str(exc))
     after = Context(before.layout, before.tables, record.step, record.run, identity, identity)
     if record.kind == "base":
         track = base_of(record)
@@ -322,9 +315,6 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
         encoded, tables, layout = _alphabets(record, before.layout, before.tables)
         facts = replace(_counted(facts, encoded), reached=True, full_nbytes=state_nbytes(layout))
         return facts, replace(after, tables=tables, layout=layout)
-    if not before.failed and record.parent != before.last:
-        missing = f"{name}: the record before it, digest {record.parent}, is missing"
-        facts = replace(facts, problem=missing)
     if before.layout is not None:  # after a gap a record still shows what it holds
         with suppress(RecordError):  # its table may have been lost with the gap
             facts = _counted(facts, _alphabets(record, before.layout, before.tables)[0])
@@ -334,13 +324,10 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
 def _alphabets(
     record: Record, layout: Layout, sent: Mapping[str, CodeTable]
 ) -> tuple[list[Encoded], Mapping[str, CodeTable], Layout]:
-    """A delta's or merged record's encodings, and the newest tables and the layout after it."""
-    if record.kind == "delta":
-        delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
-        after = delta.transition.layout if delta.transition else layout
-        return [g.encoded for g in delta.groups], {**sent, **delta.tables}, after
-    merged = merged_of(record, layout)
-    return [g.encoded for layer in merged.layers for g in layer.groups], merged.tables, layout
+    """A delta's encodings, and the newest tables and the layout after it."""
+    delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
+    after = delta.transition.layout if delta.transition else layout
+    return [g.encoded for g in delta.groups], {**sent, **delta.tables}, after
 
 
 def _counted(facts: RecordFacts, encoded: Sequence[Encoded]) -> RecordFacts:

@@ -20,7 +20,6 @@ from codec.inspect import (
     TensorSpec,
     element_bits,
     from_arrays,
-    merged_of,
 )
 
 from .batches import by_levels
@@ -35,8 +34,8 @@ class TensorFacts:
 
     dtype: safetensors' name. stored: how the record holds it: "base", "codes", "whole", "residual"
     or "unchanged". changed: number of values whose level is not 0; None without codes. bits: per
-    parameter, of the code words that end in the tensor (divided by the steps that they stand for),
-    of the values stored whole or of the residual; None if it has no values. largest: magnitude of
+    parameter, of the code words that end in the tensor, of the values stored whole or of the
+    residual; None if it has no values. largest: magnitude of
     the largest level that occurs. low, high, mean, std: of the finite values that a restart loads;
     None if there are none or they are not real numbers. n_not_finite:
     number of values that are not finite.
@@ -61,20 +60,15 @@ class TensorFacts:
 class StepFacts:
     """A restored step.
 
-    name: file name of its record. together: how many steps a code word stands for, 1 except in a
-    merged record. groups: its alphabets; in a merged record those of the layer with this step.
-    column: of their levels, the one for this step; None for a plain delta. state: the restored
-    track. needs_rerun: whether the record holds gradients, so that a restart computes other
-    parameters than the track's.
+    name: file name of its record. groups: its alphabets. state: the restored track. needs_rerun:
+    whether the record holds gradients: a restart computes other parameters than the track's.
     """
 
     step: int
     name: str
     kind: str
-    together: int
     tensors: tuple[TensorFacts, ...]
     groups: tuple[Group, ...]
-    column: int | None
     state: Arrays
     needs_rerun: bool = False
 
@@ -92,23 +86,16 @@ def rebuild_step(
             progress(position.step)
     if position is None or position.step != step:
         raise StepNotFoundError(f"{chain.where}: no record leads to step {step}")
-    record, delta, column, together = position.record, position.delta, None, 1
+    record, delta = position.record, position.delta
     groups: tuple[Group, ...] = ()
     whole: Arrays = {}
     residuals: Mapping[str, int] = {}  # name -> bytes
     if delta is not None:
         groups, whole = delta.groups, _transition_arrays(delta) | delta.exact
-        residuals = {name: sum(r.nbytes for r in parts) for name, parts in delta.residuals.items()}
-    elif record.kind == "merged":
-        for layer in merged_of(record, position.track.layout).layers:
-            for i, layer_step in enumerate(layer.steps):
-                if layer_step.number == step:
-                    groups, whole, column = layer.groups, layer_step.part.exact, i
-                    residuals = {name: r.nbytes for name, r in layer_step.part.residuals.items()}
-                    together = len(layer.steps)
+        residuals = {name: residual.nbytes for name, residual in delta.residuals.items()}
     coded: dict[str, tuple[int, float, float | None]] = {}
     for group in groups:
-        coded |= _of_group(group, column)
+        coded |= _of_group(group)
     if record.kind == "base":
         whole = position.track.arrays
     tensors = []
@@ -125,7 +112,7 @@ def rebuild_step(
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind, rerun = position.entry.name, record.kind, position.needs_rerun
-    return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state, rerun)
+    return StepFacts(step, name, kind, tuple(tensors), groups, state, rerun)
 
 
 def _transition_arrays(delta: codec.Delta) -> Arrays:
@@ -140,13 +127,13 @@ def _transition_arrays(delta: codec.Delta) -> Arrays:
     }
 
 
-def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
+def _of_group(group: Group) -> dict[str, tuple[int, float, float | None]]:
     """Tensor name -> number of values changed, bits per parameter, largest magnitude."""
     e = group.encoded
     sizes = [t.size for t in group.tensors]
     bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes))
     coded = {}
-    for tensors, codes, levels in by_levels(group, column):
+    for tensors, codes, levels in by_levels(group):
         begin = 0
         for spec in tensors:
             counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)

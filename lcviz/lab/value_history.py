@@ -52,29 +52,29 @@ class History:
     """What has been read of one tensor.
 
     name: of the tensor. place: of the only element that is kept; None if whole arrays are.
-    values: by record and step. problems: by base, why steps after it do not decode.
+    values: by record. problems: by base, why steps after it do not decode.
     """
 
     name: str
     place: Place | None
-    values: dict[tuple[Key, int], Values] = field(default_factory=dict)
+    values: dict[Key, Values] = field(default_factory=dict)
     problems: dict[Key, str] = field(default_factory=dict)
 
     def add(self, stretch: Stretch, read: Read) -> None:
         """Add what was read of a stretch."""
-        self.values |= {(stretch.steps[step], step): values for step, values in read}
+        self.values |= {stretch.steps[step]: values for step, values in read}
 
     def forget_others(self, stretches: Sequence[Stretch]) -> None:
-        """Forget what is of no record of these: somebody has merged, removed or replaced it."""
-        present = {(key, step) for stretch in stretches for step, key in stretch.steps.items()}
-        self.values = {at: values for at, values in self.values.items() if at in present}
+        """Forget what is of no record of these: somebody has removed or replaced it."""
+        present = {key for stretch in stretches for key in stretch.steps.values()}
+        self.values = {key: values for key, values in self.values.items() if key in present}
 
     def missing(self, stretch: Stretch) -> list[int]:
         """The steps of a stretch that can be read and have not been; rising."""
         if self.problem(stretch):
             return []
         keys = stretch.steps.items()
-        return [s for s, key in keys if s in stretch.with_tensor and (key, s) not in self.values]
+        return [s for s, key in keys if s in stretch.with_tensor and key not in self.values]
 
     def problem(self, stretch: Stretch) -> str:
         """Why steps of a stretch do not decode; "" if that is not known."""
@@ -85,7 +85,7 @@ class History:
         points = []
         for stretch in stretches:
             for step, key in stretch.steps.items():
-                values = self.values.get((key, step)) if step in stretch.with_tensor else None
+                values = self.values.get(key) if step in stretch.with_tensor else None
                 value = element(values, place) if isinstance(values, np.ndarray) else values
                 points.append(Point(step, value, step == stretch.base))
             if stretch.problem or self.problem(stretch):
@@ -104,16 +104,14 @@ def stretches_of(catalogue: Catalogue, name: str) -> list[Stretch]:
     problem = ""
     befores = [*(record.before for record in catalogue.records[1:]), catalogue.end]
     for record, after in zip(catalogue.records, befores):
-        if record.aside:
-            continue
         if record.reached and record.entry.kind == "base" and steps:
             stretches.append(Stretch(steps, frozenset(with_tensor), problem))
             steps, with_tensor, problem = {}, set(), ""
         if record.reached and (steps or record.entry.kind == "base"):
-            steps |= dict.fromkeys(record.steps, record.key)
+            steps[record.entry.step] = record.key
             layout = after.layout.tensors if after.layout else ()
             if any(spec.name == name and spec.dtype == "F32" for spec in layout):
-                with_tensor |= set(record.steps)
+                with_tensor.add(record.entry.step)
         elif not record.reached:
             problem = problem or record.problem
     return [*stretches, Stretch(steps, frozenset(with_tensor), problem)] if steps else stretches

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import codec
 from codec import Saved
 from codec.errors import StepNotFoundError
-from codec.inspect import Arrays, Group, Layout, Position, state_nbytes, steps_of
+from codec.inspect import Arrays, Group, Layout, Position, state_nbytes
 from lcviz.lab.anatomy import dissect
 from lcviz.lab.batches import by_levels
 from lcviz.lab.follow_weight import Weight, follow
@@ -54,7 +54,8 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
         LccError: The chain cannot be read, or is damaged.
     """
     chain = codec.Chain(source)
-    n, deltas = len(chain.steps), [e.step for e in chain.entries if e.kind == "delta"]
+    kinds = {e.step: e.kind for e in chain.entries}  # of one step the base comes last
+    n, deltas = len(kinds), [step for step, kind in kinds.items() if kind == "delta"]
     to_draw = set(deltas[:: -math.ceil(len(deltas) / MOST_STEPS) or -1])
     checkpoints: list[Checkpoint] = []
     drawn: list[tuple[int, dict[str, Any]]] = []
@@ -156,11 +157,10 @@ def _levels(groups: Sequence[Group]) -> Arrays:
 def _checkpoint(position: Position, weights: Arrays) -> Checkpoint:
     """A step in numbers, without what only a training knows."""
     record = position.record
-    share = len(steps_of(record)) if record.kind == "merged" else 1
     saved = Saved(
         position.step,
         record.kind,
-        position.entry.nbytes // share,
+        position.entry.nbytes,
         state_nbytes(position.track.layout),
         0.0,
         exact_nbytes=record.exact_nbytes,

@@ -1,29 +1,19 @@
-"""Where the time of saving goes: synchronous, asynchronous, merged; and a crash at any time."""
+"""Where the time of saving goes: synchronous and asynchronous; and a crash at any time."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 
 import streamlit as st
 
 from demo_models import MODELS
 from lcviz.server.jobs import FinishedPart, View
-from lcviz.text import interval_text, percent_text, plural
+from lcviz.text import interval_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
 
-from .timelines import (
-    ASYNCHRONOUS,
-    MERGED,
-    MERGED_AT_ONCE,
-    SHOWN,
-    SYNCHRONOUS,
-    WAYS,
-    Drill,
-    Timeline,
-)
+from .timelines import ASYNCHRONOUS, SHOWN, SYNCHRONOUS, WAYS, Drill, Timeline
 from .timelines_figure import crash_table, ticks, timelines_panel, ways_table
 
 TITLE = "Where the time of saving goes"
@@ -33,8 +23,6 @@ EXPLANATIONS = {
     SYNCHRONOUS: "`save` returns once the record is on disk: the training waits until then.",
     ASYNCHRONOUS: "`asynchronous=True`: `save` returns once another process has a copy of the "
     "state. The next `save` waits for that process.",
-    MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. The loop "
-    "closes its Checkpointer, merges, checks, and opens the chain again.",
 }
 SHOWS = {"all": "all", "part": "around the crash"}
 CRASHES = {"machine": "machine", "training": "training alone"}
@@ -44,9 +32,7 @@ def timelines(drill: Drill) -> None:
     """The whole section."""
     with st.container(horizontal=True, key="recover-timelines-ways"):
         title = MODELS[drill.workload.model].title
-        st.markdown(
-            f"{title}: saved {interval_text(drill.interval)}, in three ways", width="content"
-        )
+        st.markdown(f"{title}: saved {interval_text(drill.interval)}, in two ways", width="content")
         for way, text in EXPLANATIONS.items():
             st.markdown(f"**{way}**", width="content", help=text)
     measurements = _measurements(drill)
@@ -114,23 +100,15 @@ def _show_measurement(measured: FinishedPart[Measurement]) -> None:
     st.table(crash_table(lines, second, machine), hide_index=True)
     widgets.show(timelines_panel(lines, second, machine, window), "recover-timelines")
     st.table(ways_table(lines), hide_index=True)
-    st.markdown(_merging_text(lines))
+    if len({line.track for line in lines}) == 1:
+        st.markdown("Both restore the same weights to the last bit.")
+    else:
+        st.markdown(
+            "They do **not** restore the same weights: the training was not repeated exactly."
+        )
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
         f"This machine, {when.day} {when:%B} {when:%H:%M:%S} UTC; medians of {SHOWN} checkpoints.",
         help="*Measure again* shows how much they vary. Gaps in the training's lane: the server "
         "did something else.",
-    )
-
-
-def _merging_text(lines: Sequence[Timeline]) -> str:
-    """What merging saves on disk, and whether all ways restore the same."""
-    plain, _, merged = lines
-    saved = 1 - merged.nbytes / plain.nbytes
-    text = f"Merged takes {percent_text(abs(saved))} {'less' if saved >= 0 else 'more'} on disk. "
-    if len({line.track for line in lines}) == 1:
-        return f"{text}All three restore the same weights to the last bit."
-    return (
-        f"{text}The three do **not** restore the same weights: the training was not repeated "
-        "exactly."
     )

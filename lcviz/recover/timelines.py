@@ -1,9 +1,7 @@
-"""What the training loop and the saver do over time, measured in three ways to save.
+"""What the training loop and the saver do over time, measured in two ways to save.
 
-The same training runs three times: saved synchronously, saved by a background process, and saved
-synchronously with deltas merged every few checkpoints. All times are read from
-`time.perf_counter`, a clock that both processes share. A chain has one writer: to merge, the loop
-closes its Checkpointer, merges, and opens the chain again.
+The same training runs twice: saved synchronously, and saved by a background process. All times are
+read from `time.perf_counter`, a clock that both processes share.
 """
 
 from __future__ import annotations
@@ -24,18 +22,10 @@ from codec import Coding, Saved
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import Workload
 
-SYNCHRONOUS, ASYNCHRONOUS, MERGED = WAYS = "synchronous", "asynchronous", "merged"
+SYNCHRONOUS, ASYNCHRONOUS = WAYS = "synchronous", "asynchronous"
 TRAINS, STANDS_STILL = "trains", "stands still"
-ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS = (
-    "encodes",
-    "checks",
-    "writes",
-    "commits",
-    "merges",
-    "opens again",
-)
+ENCODES, CHECKS, WRITES, COMMITS = "encodes", "checks", "writes", "commits"
 SHOWN = 16  # checkpoints of one timeline
-MERGED_AT_ONCE = 8  # deltas
 WARM_UP = 20  # iterations at least, before the clock starts
 
 
@@ -43,8 +33,8 @@ WARM_UP = 20  # iterations at least, before the clock starts
 class Span:
     """One activity of the loop or the saver.
 
-    step: the iteration; of saving, the checkpoint's step; of a merge, the newest step merged.
-    begin, end: seconds since the first iteration shown began.
+    step: the iteration; of saving, the checkpoint's step. begin, end: seconds since the first
+    iteration shown began.
     """
 
     activity: str
@@ -68,8 +58,8 @@ class Timeline:
     handed_over, durable: (second, step) of every checkpoint of the training, rising: when the saver
     had the whole state of the step, and when its record was on disk under its final name.
 
-    nbytes, records: of the chain without its base, but with the checkpoints that are not shown.
-    steps: number of steps that restore. track: digest of the newest step's track.
+    nbytes: of the chain without its base, but with the checkpoints that are not shown. track:
+    digest of the newest step's track.
     """
 
     way: str
@@ -79,8 +69,6 @@ class Timeline:
     handed_over: tuple[tuple[float, int], ...]
     durable: tuple[tuple[float, int], ...]
     nbytes: int
-    records: int
-    steps: int
     track: str
 
     @property
@@ -168,9 +156,8 @@ class Drill:
 
     @property
     def before(self) -> int:
-        """Number of iterations before those shown; deltas have just been merged after them, too."""
-        between_merges = MERGED_AT_ONCE * self.interval
-        return math.ceil(WARM_UP / between_merges) * between_merges
+        """Number of iterations before those shown; the last of them is saved."""
+        return math.ceil(WARM_UP / self.interval) * self.interval
 
     @property
     def iterations(self) -> int:
@@ -178,14 +165,13 @@ class Drill:
         return self.before + SHOWN * self.interval
 
     def measure(self, _part: int, progress: Progress) -> tuple[Timeline, ...]:
-        """Train and save once in each of the three ways.
+        """Train and save once in each way.
 
         progress: called with the number of iterations done, and of all. An error that it raises
         ends the measurement, and leaves neither file nor process behind.
 
         Raises demo_models.DataError, codec.LccError.
         """
-        codec.warm_up()  # no timed save should include compilation
         iterations, lines = self.iterations, []
         for i, way in enumerate(WAYS):
             with tempfile.TemporaryDirectory() as folder:
@@ -201,20 +187,13 @@ class Drill:
 class _SaveCall:
     """One call of save, in seconds of `time.perf_counter`.
 
-    at, returned: when it began and returned. merging: when merging began, when it ended, and when
-    the chain was open again; None if nothing was merged.
+    at, returned: when it began and returned.
     """
 
     step: int
     at: float
     returned: float
     saved: Saved
-    merging: tuple[float, float, float] | None
-
-    @property
-    def ended(self) -> float:
-        """When the loop could go on."""
-        return self.merging[-1] if self.merging else self.returned
 
     @property
     def durable(self) -> float:
@@ -235,10 +214,6 @@ class _SaveCall:
         for activity, duration in seconds.items():
             begin, end = end, end + duration
             yield Span(activity, self.step, begin, end)
-        if self.merging:
-            begin, end, opened = (at - zero for at in self.merging)
-            yield Span(MERGES, self.step, begin, end)
-            yield Span(REOPENS, self.step, end, opened)
 
 
 class _Run:
@@ -248,15 +223,18 @@ class _Run:
         self._drill, self._way, self._path = drill, way, path
         self._iterations: list[tuple[int, float, float]] = []
         self._save_calls: list[_SaveCall] = []
-        self._checkpoints: codec.Checkpointer | None = None
 
     def train(self) -> Generator[int, None, None]:
         """Train and save; yields the number of iterations done before each one."""
         drill = self._drill
         training = drill.workload.training(drill.seed)
-        try:
-            self._open()
-            self._save(0, training.state()["model"])
+        with codec.Checkpointer(
+            self._path,
+            **drill.coding.header(),
+            base_every=None,
+            asynchronous=self._way == ASYNCHRONOUS,
+        ) as checkpoints:
+            self._save(checkpoints, 0, training.state()["model"])
             self._save_calls[0].saved.result()  # by now, the background process has started
             for step in range(1, drill.iterations + 1):
                 yield step - 1
@@ -264,33 +242,12 @@ class _Run:
                 training.iterate(step)
                 self._iterations.append((step, began, time.perf_counter()))
                 if step % drill.interval == 0:
-                    self._save(step, training.state()["model"])
-        finally:
-            if self._checkpoints is not None:
-                self._checkpoints.close()
+                    self._save(checkpoints, step, training.state()["model"])
 
-    def _open(self) -> None:
-        self._checkpoints = codec.Checkpointer(
-            self._path,
-            **self._drill.coding.header(),
-            base_every=None,
-            resume=True,
-            asynchronous=self._way == ASYNCHRONOUS,
-        )
-
-    def _save(self, step: int, state: Mapping[str, Any]) -> None:
-        assert self._checkpoints is not None, "it was opened"
+    def _save(self, checkpoints: codec.Checkpointer, step: int, state: Mapping[str, Any]) -> None:
         at = time.perf_counter()
-        saved = self._checkpoints.save(step, state)
-        returned, merging = time.perf_counter(), None
-        if self._way == MERGED and step and step % (MERGED_AT_ONCE * self._drill.interval) == 0:
-            self._checkpoints.close()
-            begin = time.perf_counter()
-            codec.merge(self._path, MERGED_AT_ONCE, quick=True)
-            end = time.perf_counter()
-            self._open()
-            merging = begin, end, time.perf_counter()
-        self._save_calls.append(_SaveCall(step, at, returned, saved, merging))
+        saved = checkpoints.save(step, state)
+        self._save_calls.append(_SaveCall(step, at, time.perf_counter(), saved))
 
     def timeline(self) -> Timeline:
         """The timeline without the warm-up. Raises codec.LccError if a save failed."""
@@ -298,7 +255,7 @@ class _Run:
         zero = next(began for step, began, _ in self._iterations if step == first)
         save_calls = [call for call in self._save_calls if call.step >= first]
         activities = [(TRAINS, *iteration) for iteration in self._iterations]
-        activities += [(STANDS_STILL, call.step, call.at, call.ended) for call in save_calls]
+        activities += [(STANDS_STILL, call.step, call.at, call.returned) for call in save_calls]
         loop = [
             Span(activity, step, begin - zero, end - zero)
             for activity, step, begin, end in sorted(activities, key=itemgetter(2))
@@ -315,7 +272,5 @@ class _Run:
             tuple((call.returned - zero, call.step) for call in self._save_calls),
             tuple((call.durable - zero, call.step) for call in self._save_calls),
             sum(e.nbytes for e in deltas),
-            len(deltas),
-            len(chain.steps),
             chain.at().record.track,
         )

@@ -1,11 +1,10 @@
-"""What loop and saver do over time in three ways to save, and how many iterations are not saved."""
+"""What loop and saver do over time in two ways to save, and how many iterations are not saved."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -14,7 +13,7 @@ from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
 from . import timelines
-from .timelines import MERGED_AT_ONCE, MERGES, STANDS_STILL, TRAINS, Span, Timeline
+from .timelines import STANDS_STILL, TRAINS, Span, Timeline
 
 _HIGH, _LOW = 0.62, 0.28  # of a lane: neighbours differ in height, not only in colour
 _BARS = {
@@ -24,8 +23,6 @@ _BARS = {
     timelines.CHECKS: (PURPLE, _LOW),
     timelines.WRITES: (GREEN, _HIGH),
     timelines.COMMITS: (VERMILION, _LOW),
-    timelines.MERGES: (PURPLE, _HIGH),
-    timelines.REOPENS: (BLUE, _LOW),
 }
 _LOST = "iterations not saved"
 _TOP, _LANES, _APART, _STRIP, _GAP, _BELOW = 70, 60, 10, 36, 30, 50  # pixels
@@ -133,11 +130,7 @@ def _sentence(lines: Sequence[Timeline], machine: bool) -> str:
     most_lost = [(line.way, max(lost for _, lost in line.behind(machine))) for line in lines]
     worst = ", ".join(f"{way} {lost}" for way, lost in most_lost)
     crashing = "machine" if machine else "training alone"
-    text = f"A crash of the {crashing} costs at most, in iterations since the checkpoint: {worst}."
-    merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in lines]
-    if pauses := [s.seconds for line, steps in merged for s in line.pauses if s.step in steps]:
-        text += f" Merging {MERGED_AT_ONCE} deltas stops the loop for {_ms(median(pauses))}."
-    return text
+    return f"A crash of the {crashing} costs at most, in iterations since the checkpoint: {worst}."
 
 
 def _in_ms(seconds: float) -> float:
@@ -175,8 +168,6 @@ def ways_table(lines: Sequence[Timeline]) -> pd.DataFrame:
         "pauses, of the loop's time": lambda line: _share(line.still),
         "on disk after": lambda line: _ms(line.delay),
         "deltas, warm-up included": lambda line: nbytes_text(line.nbytes),
-        "records": lambda line: f"{line.records:,}",
-        "steps that restore": lambda line: f"{line.steps:,}",
     }
     columns = {line.way: [text(line) for text in measures.values()] for line in lines}
     return pd.DataFrame({"measure": list(measures)} | columns)

@@ -55,7 +55,7 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
     counts: dict[tuple[int, int], int] = defaultdict(int)
     energy: dict[tuple[int, int], float] = defaultdict(float)
     zeros = n = 0
-    for _, codes, levels in (part for g in facts.groups for part in by_levels(g, facts.column)):
+    for _, codes, levels in (part for g in facts.groups for part in by_levels(g)):
         for code, count in enumerate(np.bincount(codes, minlength=levels.size).tolist()):
             n += count
             level = float(levels[code])

@@ -121,7 +121,7 @@ def figures_of(
     if step is not None and step not in summary.steps:
         raise StepNotFoundError(f"{chain.where}: no record holds step {step}")
     if step is None:
-        changed = {s for r in catalogue.records if r.entry.kind != "base" for s in r.steps}
+        changed = {r.entry.step for r in catalogue.records if r.entry.kind == "delta"}
         step = max(changed & set(report.steps), default=None)
     panels, missing = _panels(chain, catalogue.records, exponents, step)
     if summary.steps:
@@ -167,12 +167,13 @@ def _exponents(
     chain: codec.Chain, records: Sequence[RecordFacts], progress: Progress
 ) -> tuple[list[StepExponents], list[str]]:
     """Histograms of all steps that can be reached, and why some records do not decode."""
-    usable = [r for r in records if r.reached and not r.aside]
+    usable = [r for r in records if r.reached]
     histograms: list[StepExponents] = []
     undecoded = []
     for done, record in enumerate(usable, 1):
         try:
-            histograms += count_exponents(chain, record)
+            if histogram := count_exponents(chain, record):
+                histograms.append(histogram)
         except (codec.RecordError, codec.ChainError, PayloadError) as exc:
             undecoded.append(str(exc))
         progress(done, len(usable))
@@ -207,10 +208,7 @@ def _date(path: Path, chain: codec.Chain) -> datetime | None:
 
 def kinds_text(summary: Summary) -> str:
     """How many records of each kind there are."""
-    return ", ".join(
-        f"{n:,} merged" if kind == "merged" else plural(n, kind)
-        for kind, n in summary.kinds.items()
-    )
+    return ", ".join(plural(n, kind) for kind, n in summary.kinds.items())
 
 
 def _settings(summary: Summary) -> dict[str, str]:

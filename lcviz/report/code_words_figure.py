@@ -23,10 +23,7 @@ def code_words(facts: StepFacts) -> Panel | None:
     group = max(groups, key=lambda g: g.encoded.payload_bits)
     encoded = group.encoded
     words = counted_words(encoded, codec.decode(encoded).codes)
-    meanings = [
-        _meaning(w, None if w.code is None else meaning_of(group, w.code, facts.column))
-        for w in words
-    ]
+    meanings = [_meaning(w, None if w.code is None else meaning_of(group, w.code)) for w in words]
     rows = [
         (f"{w.word}  {meaning}", w.nbits, w.count, BLUE, "")
         for w, meaning in zip(words[:MOST_WORDS], meanings)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREEN, GREY, VERMILION, Panel, base_figure
 
 from .figure_parts import MAX_POINTS, STEP, decades, step_range, thinned
 
@@ -17,7 +17,6 @@ HEIGHT = 256  # pixels
 LOST = "cannot be used"
 MARKS = {
     "base": (BLUE, "diamond"),
-    "merged": (PURPLE, "triangle-up"),
     "delta, new table": (VERMILION, "square"),
     "delta, no new table": (GREEN, "circle"),
     LOST: (GREY, "x"),
@@ -28,13 +27,13 @@ def _mark(record: RecordFacts) -> str:
     """The key of MARKS for a record."""
     if record.problem or not record.reached:
         return LOST
-    if record.entry.kind != "delta":
-        return record.entry.kind
+    if record.entry.kind == "base":
+        return "base"
     return "delta, new table" if record.tables_reused < record.tables else "delta, no new table"
 
 
 def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
-    """Bytes of every record by step, on a log scale; bases, merged and lost records marked."""
+    """Bytes of every record by step, on a log scale; bases and lost records marked."""
     by_mark: dict[str, list[RecordFacts]] = {mark: [] for mark in MARKS}
     for record in records:
         by_mark[_mark(record)].append(record)
@@ -53,7 +52,7 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
                 hovertemplate="%{y:,} bytes",
             )
     sizes = [max(f.entry.nbytes, 1) for f in records]
-    first, last = min(f.entry.first for f in records), max(f.entry.step for f in records)
+    first, last = records[0].entry.step, records[-1].entry.step
     figure.update_xaxes(range=step_range(first, last))
     limits = decades(min(sizes), max(sizes) + 1)
     figure.update_yaxes(type="log", range=limits, dtick=1, tickformat=",")
@@ -81,7 +80,7 @@ def records_table(records: Sequence[RecordFacts]) -> pd.DataFrame:
     """One row a record, in reading order."""
     rows = [
         (
-            str(f.entry.step) if f.entry.kind != "merged" else f"{f.entry.first}–{f.entry.step}",
+            f.entry.step,
             f.entry.kind,
             _state(f),
             f.entry.nbytes,
@@ -99,8 +98,7 @@ def records_table(records: Sequence[RecordFacts]) -> pd.DataFrame:
 
 
 def _percent(f: RecordFacts) -> float | None:
-    full = f.full_nbytes * len(f.steps)
-    return round(100 * f.entry.nbytes / full, 3) if full else None
+    return round(100 * f.entry.nbytes / f.full_nbytes, 3) if f.full_nbytes else None
 
 
 def _tables(f: RecordFacts) -> str:
@@ -115,6 +113,4 @@ def _tables(f: RecordFacts) -> str:
 def _state(f: RecordFacts) -> str:
     if f.problem:
         return "damaged" if f.digest is None else "does not fit"
-    if f.aside:
-        return "also in other records"
     return "ok" if f.reached else "after a damaged or missing one"

@@ -55,12 +55,11 @@ def tensor_bars(facts: StepFacts) -> Panel:
     """
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     largest = coded[:MAX_TENSORS]
-    bits_title = "bits per parameter" if facts.together == 1 else "bits per parameter and step"
     figure = base_figure("values changed, %", "", 18 * len(largest) + 80, l=190, t=8)
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
     bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
-        (("values changed, %", BLUE, changed), (bits_title, GREEN, bits)), 1
+        (("values changed, %", BLUE, changed), ("bits per parameter", GREEN, bits)), 1
     ):
         figure.add_bar(
             name=name,
@@ -82,7 +81,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
         xaxis={"domain": [0, 0.46], "rangemode": "tozero"},
         xaxis2=figure.layout.xaxis.to_plotly_json()
         | {"domain": [0.54, 1], "anchor": "y2", "rangemode": "tozero"}
-        | {"title": {"text": bits_title, "standoff": 8}},
+        | {"title": {"text": "bits per parameter", "standoff": 8}},
         yaxis2={"matches": "y", "anchor": "x2", "showticklabels": False, "showgrid": False},
     )
     return Panel(
@@ -102,9 +101,6 @@ def _sentence(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
         share = percent_text((most_changed.changed or 0) / most_changed.n)
         text += f"; most of all in {plain(most_changed.name)}, {share}"
     text += "."
-    if facts.together > 1:
-        text += f" Its code words stand for {facts.together} steps at once; each step counts an "
-        text += "equal share of their bits."
     if len(coded) > MAX_TENSORS:
         text += f" Drawn are the {MAX_TENSORS} largest of {plural(len(coded), 'tensor')}."
     return text

@@ -61,9 +61,7 @@ def too_far(records: Sequence[RecordFacts], *, grows: bool) -> str:
     grows: whether a training may go on: then only the newest step counts, else all.
     """
     counted = records[-1:] if grows else records
-    return too_far_text(
-        (r.entry.step, r.coding, r.rest) for r in counted if r.coding and r.rest and not r.aside
-    )
+    return too_far_text((r.entry.step, r.coding, r.rest) for r in counted if r.coding and r.rest)
 
 
 def too_far_text(deltas: Iterable[tuple[int, Coding, Rest]]) -> str:

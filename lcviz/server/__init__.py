@@ -8,6 +8,5 @@ Read in this order:
     allowed_paths   which paths of this machine a visitor may name
     foreign_files   checks of uploaded files; pt_reader, unpickle: .pt files in a process of its own
     own_files       a visitor's checkpoints, opened and checked
-    compilation     the codec's kernels, compiled in a process of its own
     heap            gives freed memory back to the system
 """

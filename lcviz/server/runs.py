@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hmac
 import secrets
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterable
 
 from lcviz.run.run import Run
 from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, RunSettings
 
-from . import compilation, heap
+from . import heap
 from .temp_folders import TempFolder
 
 MAX_RUNS = 12  # each may hold a model, 5 MB of codes and states, and 80 MB of them on disk
@@ -22,9 +22,6 @@ IDLE_SECONDS = 300.0  # then a run at rest that no page shows may be closed for 
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
-# Seconds from the end of the example's training until the other kernels are compiled, so that pages
-# that waited for the example are drawn first.
-CALM_SECONDS = 3.0
 EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
 EXAMPLE_OPENS = 20  # the step of the example to show first: a restart there still loses something
@@ -45,13 +42,7 @@ class Runs:
         atexit.register(self.close_all)
 
     def prepare(self) -> None:
-        """Train the example in the background, then load the kernels that it does not need.
-
-        On the first start after an installation, two processes share the compilation: this one
-        compiles what the example asks for, the other one begins with decoders. Later all kernels
-        come from numba's cache.
-        """
-        compilation.begin()
+        """Train the example in the background."""
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         heap.give_back_regularly()
 
@@ -60,14 +51,9 @@ class Runs:
         return self._prepared.wait(timeout)
 
     def _prepare(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # `example` raises it again for whoever asks
             self.example()
-        except Exception:  # `example` raises it again for whoever asks
-            self._prepared.set()
-            return
         self._prepared.set()
-        time.sleep(CALM_SECONDS)
-        compilation.finish()  # nobody's first click has to wait
 
     def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one is there.

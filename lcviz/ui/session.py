@@ -143,8 +143,7 @@ def await_example(name: str = "") -> None:
         recording.figures(name)
     else:
         st.info(
-            "The example is being trained, which takes a few seconds. On the first start after an "
-            "installation a part of the codec is compiled as well, which takes longer.",
+            "The example is being trained, which takes a few seconds.",
             icon=":material/hourglass_top:",
         )
     rerun_with_example()

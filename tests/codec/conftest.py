@@ -170,41 +170,32 @@ def base64_of(digest: str) -> str:
 
 @pytest.fixture(scope="session")
 def apart() -> Callable[..., list[dict[str, Any]]]:
-    """The alphabets in an array "c" of one stream each, for together to put together; in
-    uniform steps the only level is the step size.
+    """The only alphabet in an array "c", for together to put together; in uniform steps its only
+    level is the step size.
 
-    columns: steps of the layer of each alphabet, 1 where there are none. streams: how many an
-    alphabet has. heads: how many alphabets there are.
+    streams: how many it has.
     """
 
-    def take(
-        data: np.ndarray, columns: tuple[int, ...] = (), streams: int = 1, heads: int = 1
-    ) -> list[dict[str, Any]]:
+    def take(data: np.ndarray, streams: int = 1) -> list[dict[str, Any]]:
         left = data.tobytes()
-        found: list[dict[str, Any]] = []
 
         def piece(n: int, dtype: Any = np.uint8) -> np.ndarray:
             nonlocal left
             own, left = left[:n], left[n:]
             return np.frombuffer(own, dtype).copy()
 
-        for i in range(heads):
-            k, classes, _, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
-            m = columns[i] if columns else 1
-            n_levels = min(k - 2**15 - 1, 1) if k >= 2**15 else (k - 1) * m
-            found.append(
-                {
-                    "row": row,
-                    "table": piece(nbytes),
-                    "streams": piece(4 * streams if classes else 0, np.uint32),
-                    "levels": piece(4 * n_levels, np.float32),
-                }
-            )
-        for a in found:
-            words = int(((a["streams"].astype(np.int64) + 31) // 32).sum())
-            a["payload"] = piece(4 * words, np.uint32)
+        k, classes, _, nbytes = row = struct.unpack("<HBBH", piece(6).tobytes())
+        n_levels = min(k - 2**15 - 1, 1) if k >= 2**15 else k - 1
+        found: dict[str, Any] = {
+            "row": row,
+            "table": piece(nbytes),
+            "streams": piece(4 * streams if classes else 0, np.uint32),
+            "levels": piece(4 * n_levels, np.float32),
+        }
+        words = int(((found["streams"].astype(np.int64) + 31) // 32).sum())
+        found["payload"] = piece(4 * words, np.uint32)
         assert not left
-        return found
+        return [found]
 
     return take
 
@@ -229,21 +220,15 @@ def recoded(
     apart: Callable[..., list[dict[str, Any]]],
     together: Callable[[list[dict[str, Any]]], np.ndarray],
 ) -> Callable[..., Arrays]:
-    """Arrays of a record in which others have taken the place of some, or of pieces of the
-    alphabet of this number."""
+    """Arrays of a record in which others have taken the place of some, or of pieces of the only
+    alphabet."""
 
-    def change(
-        arrays: Arrays,
-        others: dict[str, Any],
-        at: int = 0,
-        columns: tuple[int, ...] = (),
-        heads: int = 1,
-    ) -> Arrays:
-        alphabets = apart(arrays["c"], columns, heads=heads)
-        pieces = set(alphabets[at])
-        alphabets[at] |= {name: others[name] for name in pieces & set(others)}
+    def change(arrays: Arrays, others: dict[str, Any]) -> Arrays:
+        (alphabet,) = apart(arrays["c"])
+        pieces = set(alphabet)
+        alphabet |= {name: others[name] for name in pieces & set(others)}
         whole = {name: array for name, array in others.items() if name not in pieces}
-        return arrays | {"c": together(alphabets)} | whole
+        return arrays | {"c": together([alphabet])} | whole
 
     return change
 
@@ -319,8 +304,7 @@ def sparse_states() -> Callable[..., list[Arrays]]:
 
 @pytest.fixture(scope="session")
 def jumping_states() -> Callable[..., list[Arrays]]:
-    """A few steps in which the same few elements jump each time, and others never do: what deltas
-    join a layer for."""
+    """A few steps in which the same few elements jump each time, and others never do."""
 
     def make(n: int = 9, seed: int = 0, size: int = 3000, jumps: float = 0.02) -> list[Arrays]:
         rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import errno
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -35,9 +36,11 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 import codec
 from codec.dcp import ChainReader, ChainWriter, needed, newest_step
-from codec.dcp.rank_writer import RankWriter
+from codec.dcp.files import step_at
+from codec.dcp.rank_writer import RankWriter, read_item
 from codec.errors import StepOrderError
 from codec.storage import directory as storage
+from codec.storage.folder import Disk
 from tests import s3
 
 TIMEOUT = timedelta(seconds=600)
@@ -197,7 +200,7 @@ def loaded(path: Path | str, state: Tensors) -> Tensors:
 def owners(step: Path) -> dict[str, int]:
     """Name -> rank whose record it is in."""
     data = ChainReader(step).read_metadata().storage_data
-    return {index.fqn: int(of["of"]["file"].split("_")[2]) for index, of in data.items()}
+    return {index.fqn: of["of"]["rank"] for index, of in data.items()}
 
 
 def resharding(n: int, folder: Path | str) -> None:
@@ -369,7 +372,8 @@ def moments_of(optim: dict[str, Any]) -> Tensors:
 
 
 def refuse(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
+    if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 FULL = types.SimpleNamespace(**vars(os) | {"fsync": refuse})  # os, of a full disk
@@ -379,17 +383,25 @@ def full(folder: Path) -> None:
     """One rank's disk is full, then the coordinator's, for `.metadata`: nobody's track moves, and
     the same step can be saved again."""
     writer, reference, mesh = ChainWriter(bits=2), Reference(), mesh_of(4)
+    put_new = Disk.put_new
+
+    def on_a_full_disk(*given: Any) -> None:
+        storage.os = FULL  # type: ignore[assignment]
+        put_new(*given)
+
     for step in range(4):
         path, state = folder / f"{step}", sharded(values(step), mesh)
         if step in (1, 2):
-            failing, place = ((1, storage), (0, dcp.filesystem))[step - 1]
-            if dist.get_rank() == failing:
-                place.os = FULL
+            failing = 2 - step
+            if dist.get_rank() == failing == 1:
+                storage.os = FULL  # type: ignore[assignment]
+            elif dist.get_rank() == failing:
+                Disk.put_new = on_a_full_disk  # type: ignore[method-assign]
             with pytest.raises(CheckpointException) as error:
                 dcp.save(state, storage_writer=writer, checkpoint_id=path)
             failures = error.value.failures
             assert {r: type(exc[0]) for r, exc in failures.items()} == {failing: codec.WriteError}
-            place.os = os
+            storage.os, Disk.put_new = os, put_new  # type: ignore[method-assign]
             assert not (path / ".metadata").exists()
             dist.barrier()
             state = sharded(values(step + 1), mesh)  # of another step, into what the first has left
@@ -629,8 +641,9 @@ def goes_on(run: Path | str) -> None:
     before = [f"{step}" for step in range(KILLED + 1)]
     assert [str(path) for path in needed(last)] == [f"{run}/{b}" for b in before] + [last]
     data = ChainReader(last).read_metadata().storage_data
-    (needs,) = (item["of"]["needs"] for index, item in data.items() if index.fqn == "ema.x")
-    assert needs == tuple(before), "residuals go on in a new process"
+    (item,) = (item for index, item in data.items() if index.fqn == "ema.x")
+    needs, _ = read_item(item, step_at(last))
+    assert [at.step for at in needs[:-1]] == before, "residuals go on in a new process"
 
 
 def trains(run: Path | str, resume: Path | str | None) -> None:

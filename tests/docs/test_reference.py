@@ -163,14 +163,14 @@ def test_the_signature_of_checkpointer() -> None:
 
 
 def test_defaults_of_functions() -> None:
-    """Of calls such as `merge(path, steps=8)`."""
+    """Of calls such as `compact(path, keep=2)`."""
     calls = re.findall(r"`(\w+)\(\w+((?:, \w+=\w+)+)\)`", section(API, "Read and maintain"))
     defaults = [
         (function, *argument.split("="))
         for function, arguments in calls
         for argument in arguments.removeprefix(", ").split(", ")
     ]
-    assert len(defaults) == 6
+    assert len(defaults) == 5
     for function, argument, default in defaults:
         assert (
             str(inspect.signature(getattr(codec, function)).parameters[argument].default) == default

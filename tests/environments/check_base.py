@@ -17,6 +17,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 EXTRAS = {  # package that the base does without -> the extra that brings it
+    "numba": "fast",
+    "llvmlite": "fast",
     "torch": "torch",
     "streamlit": "dashboard",
     "plotly": "dashboard",
@@ -105,7 +107,7 @@ def main(folder: Path, golden: Path) -> None:
         assert "pip install 'lcviz-checkpoint[dashboard]'" in answer.stderr, answer.stderr
     findings = {
         "python": platform.python_version(),
-        "versions": {d: metadata.version(d) for d in ("numpy", "numba", "safetensors", "filelock")},
+        "versions": {d: metadata.version(d) for d in ("numpy", "safetensors", "filelock")},
         "import codec, s": round(import_seconds, 3),
         "first save, s": round(saves[0] + saves[1], 2),
         "lcviz --help, s": seconds["help"],

@@ -47,7 +47,7 @@ PLAIN = {"t/w": np.zeros(9, np.float32)}
 LAYOUT = [["w", "F32", [9], True, "numpy", ""]]
 NESTED = '{"d":[["w",{"t":0}],["v",{"v":0}]]}'
 
-HEADER = Header("base", 0, None, None, "0" * 32)
+HEADER = Header(0, None, None, "0" * 32)
 
 Case = Callable[[Path], Any]
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

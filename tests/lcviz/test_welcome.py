@@ -132,7 +132,7 @@ def test_no_figure_is_drawn_while_pandas_is_half_imported(monkeypatch: pytest.Mo
     welcome.load()
     recording.show_figures("recover")
     # Whatever else is imported in this process comes after it.
-    assert list(held)[:2] == ["lcviz.server.compilation", "pandas"]
+    assert next(iter(held)) == "pandas"
     assert held["pandas"]
     assert held["recorded-1"]  # the first is the race
     assert not held["lcviz.dashboard"]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import codec
 from lcviz.lab.intervals import Mean, mean
 from lcviz.lab.progress import Progress, as_report
 from lcviz.lab.workload import workload
@@ -37,7 +36,6 @@ class CrashExperiment:
 
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         """The outcomes of one seed, in the order of `methods`. Errors: see `fail_and_recover`."""
-        codec.warm_up()  # keeps compilation out of the time of a save
         trained, report = workload(self.model), as_report(progress)
         return tuple(fail_and_recover(trained, seed, self.methods, self.protocol, report))
 

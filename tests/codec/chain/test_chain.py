@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.chain import chain
 from codec.errors import (
     ArchiveError,
     ChainNotFoundError,
@@ -35,7 +34,6 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.record.header import digest_word
-from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 from tests.bits import same
 
@@ -146,11 +144,11 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
             assert same(codec.restore(run), expected)
 
 
-def test_more_damaged_bases_than_ways(tmp_path: Path) -> None:
-    """A base that cannot be read costs a look: however many there are, they are passed over."""
+def test_many_damaged_bases(tmp_path: Path) -> None:
+    """However many there are, they are passed over."""
     path = tmp_path / "run.lcc"
-    save(path, ((i, {f"w{i}": np.zeros(1, np.float32)}) for i in range(chain.WAYS + 4)))
-    for step in range(1, chain.WAYS + 4):
+    save(path, ((i, {f"w{i}": np.zeros(1, np.float32)}) for i in range(20)))
+    for step in range(1, 20):
         damage(path / f"{step:08d}.base.safetensors")
     with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
         assert codec.restore(path)["w0"].size == 1
@@ -172,8 +170,8 @@ def test_records_missing_before_the_newest_base(run: Path) -> None:
     parent = records.load(old["00000030.delta.safetensors"], "r").identity
     assert report.steps == (0, 10, 20, 40)
     assert report.problems == (
-        f"00000040.base.safetensors: the record before it, digest {parent}, is missing; steps "
-        "between 20 and 40 may be lost",
+        f"00000040.base.safetensors: its parent, digest {parent}, is missing or damaged; "
+        "steps between 20 and 40 may be lost",
     )
     (run / "00000020.delta.safetensors").unlink()
     assert "between 10 and 40" in codec.verify(run).problems[0]
@@ -208,7 +206,6 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
         lambda: codec.Chain(run).at(30),
         lambda: codec.Chain(run).at(),
         lambda: codec.Chain(run).newest(),
-        lambda: codec.merge(run, 2),
         lambda: codec.Checkpointer(run, resume=True).close(),
     ]
     for call in calls:
@@ -217,9 +214,7 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
         assert {(w.filename, w.lineno) for w in seen} == {
             (__file__, call.__code__.co_firstlineno)
         }, call
-    (run / "00000010.delta.safetensors").unlink(missing_ok=True)
-    for path in run.glob("*.merged.*"):
-        damage(path)
+    (run / "00000010.delta.safetensors").unlink()
     with pytest.warns(SkippedRecordWarning, match="instead of") as seen:
         codec.restore(run)
     assert seen[-1].filename == __file__
@@ -432,9 +427,7 @@ def test_foreign_files_are_ignored(run: Path) -> None:
     expected = codec.restore(run)
     leftovers = [".abc.tmp", "notes.txt", "00000040.delta.safetensors.tmp"]
     leftovers += ["00000040.delta.safetensors\n", f"{'9' * 20}.delta.safetensors"]
-    wrong = "40.delta 000000040.delta ٠٠٠٠٠٠٤٠.delta 00000040.full 00000040.merged 40-50.merged "
-    wrong += "00000040-00000050.delta 00000040-00000050.base 00000050-00000040.merged "
-    wrong += "00000040-.merged -00000040.merged 00000020-00000030.jump"
+    wrong = "40.delta 000000040.delta ٠٠٠٠٠٠٤٠.delta 00000040.full 00000040-00000050.delta"
     for name in (*leftovers, *(f"{name}.safetensors" for name in wrong.split())):
         (run / name).write_bytes(b"leftover")
     # A link to nowhere is there whenever one looks, and never has a size.
@@ -821,12 +814,12 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
     assert names(tmp_path) == ["run.lcc", "run.lcc.zip"]
 
 
-# Records that are merged and removed while they are read
+# Records that are removed while they are read
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory, jumping_states: States) -> Path:
-    """A chain of a base and eight deltas, steps 0, 10 … 80, which one layer can hold."""
+    """A chain of a base and eight deltas, steps 0, 10 … 80."""
     path = tmp_path_factory.mktemp("written") / "long.lcc"
     save(path, zip(range(0, 90, 10), jumping_states(9)), coder="huffman")
     return path
@@ -839,33 +832,9 @@ def long(tmp_path: Path, written: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def in_one(written: Path) -> Path:
-    """The same chain, whose deltas are merged into one record; nobody changes it."""
-    return merged_copy(written, 8)
-
-
-@pytest.fixture(scope="module")
-def in_fours(written: Path) -> Path:
-    """And four at a time."""
-    return merged_copy(written, 4)
-
-
-def merged_copy(written: Path, n: int) -> Path:
-    path = shutil.copytree(written, written.with_name(f"by {n}.lcc"))
-    codec.merge(path, n, quick=True)
-    return path
-
-
-@pytest.fixture
-def fours(tmp_path: Path, in_fours: Path) -> Path:
-    """A copy of that."""
-    return shutil.copytree(in_fours, tmp_path / "fours.lcc")
-
-
-@pytest.fixture(scope="module")
-def compacted(in_fours: Path) -> Path:
-    """Nothing is left that was there before."""
-    path = shutil.copytree(in_fours, in_fours.with_name("compacted.lcc"))
+def compacted(written: Path) -> Path:
+    """The same chain, with one more step, of which nothing is left that was there before."""
+    path = shutil.copytree(written, written.with_name("compacted.lcc"))
     codec.compact(path, base=True)
     save(path, [(90, codec.restore(path))], resume=True)
     codec.compact(path, base=True)
@@ -892,23 +861,20 @@ class Meanwhile:
         return self.real(*args, **kwargs)
 
 
-@pytest.mark.parametrize("change", ["in_one", "compacted"])
 @pytest.mark.parametrize("n", [0, 2])
-def test_what_was_listed_is_gone(
-    long: Path, tmp_path: Path, request: pytest.FixtureRequest, change: str, n: int
-) -> None:
+def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, n: int) -> None:
     """A reader lists anew, whether it had begun to read or not."""
-    expected, other = codec.restore(long, 80), request.getfixturevalue(change)
+    expected = codec.restore(long, 80)
     copies = (shutil.copytree(long, tmp_path / str(i)) for i in range(5))
 
     def meanwhile() -> codec.Chain:
         path = next(copies)
         chain = codec.Chain(path)
         if n:
-            read = Meanwhile(chain._source.read, n, lambda: become(path, other))
+            read = Meanwhile(chain._source.read, n, lambda: become(path, compacted))
             chain._source = replace(chain._source, read=read)
         else:
-            become(path, other)
+            become(path, compacted)
         return chain
 
     assert same(meanwhile().restore(80), expected)
@@ -916,16 +882,13 @@ def test_what_was_listed_is_gone(
     assert same(newest.restore(), expected)
     assert newest.at().step == newest.steps[-1] == max(e.step for e in newest.entries)
     report = meanwhile().verify()
-    assert (report.problems, report.steps) == ((), codec.Chain(other).steps)
+    assert (report.problems, report.steps) == ((), codec.Chain(compacted).steps)
     packed = tmp_path / "run.lcc.zip"
     meanwhile().pack(packed)
     assert same(codec.restore(packed, 80), expected)
     assert codec.verify(packed).ok
-    if change == "compacted":
-        with pytest.raises(StepNotFoundError, match="no record of step 30; it has"):
-            meanwhile().restore(30)
-    else:
-        assert meanwhile().restore(30)["n"] == 3
+    with pytest.raises(StepNotFoundError, match="no record of step 30; it has"):
+        meanwhile().restore(30)
 
 
 def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
@@ -943,10 +906,10 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_merged_while_it_is_listed(
-    long: Path, in_one: Path, monkeypatch: Patch, late: bool
+def test_compacted_while_it_is_listed(
+    long: Path, compacted: Path, monkeypatch: Patch, late: bool
 ) -> None:
-    """A listing with neither the deltas nor what took their place is no shorter chain."""
+    """A listing with neither the deltas nor the new base is no shorter chain."""
     expected, scandir = codec.restore(long), os.scandir
 
     class Listing:
@@ -955,8 +918,8 @@ def test_merged_while_it_is_listed(
                 self.items = list(refs)
             if late:  # gone before the sizes are asked for
                 monkeypatch.setattr(os, "scandir", scandir)
-                become(long, in_one)
-            else:  # the deltas are gone already, their record is not there yet
+                become(long, compacted)
+            else:  # the deltas are gone already, the new base is not there yet
                 self.items = [item for item in self.items if "base" in item.name]
                 monkeypatch.setattr(os, "scandir", scandir)
 
@@ -969,188 +932,6 @@ def test_merged_while_it_is_listed(
     monkeypatch.setattr(os, "scandir", Listing)
     assert same(codec.restore(long), expected)
     assert os.scandir is scandir
-
-
-# Merged records
-
-
-def test_steps_of_merged_records(fours: Path) -> None:
-    long = fours
-    chain = codec.Chain(long)
-    got = [(e.first, e.step, e.kind) for e in chain.entries]
-    assert got == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
-    assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
-    for step in (5, 15, 41, 75, 90):
-        with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 9"):
-            codec.restore(long, step)
-    assert restores(long, *chain.steps)
-    damage(long / "00000050-00000080.merged.safetensors")
-    assert codec.Chain(long).steps == (0, 10, 20, 30, 40, 50, 80)  # what its name tells
-    for step in (50, 60, 65, 80):  # not: no such step
-        with pytest.raises(DigestError, match=r"^00000050-00000080\.merged"):
-            codec.restore(long, step)
-    with pytest.raises(StepNotFoundError, match="no record of step 45"):
-        codec.restore(long, 45)
-    with pytest.warns(SkippedRecordWarning, match="restored step 40 instead of 80: 00000050"):
-        assert codec.restore(long)["n"] == 4
-
-
-def test_a_step_is_found_without_reading_all(long: Path) -> None:
-    codec.merge(long, 2)
-    chain = codec.Chain(long)
-    read: list[str] = []
-    real = chain._source.read
-
-    def noting(name: str) -> bytes:
-        read.append(name.partition(".")[0])
-        return real(name)
-
-    chain._source = replace(chain._source, read=noting)
-    for step, expected in (
-        (20, ["00000000", "00000010-00000020"]),
-        (10, ["00000000", "00000010-00000020"]),
-        (0, ["00000000"]),
-    ):
-        read.clear()
-        assert chain.restore(step)["n"] == step // 10
-        assert read == expected
-
-
-def test_replay_of_merged_records(long: Path, in_fours: Path) -> None:
-    """Every step, whatever it is coded together with; to one in the middle and no further."""
-
-    def replayed(end: int | None = None) -> list[Any]:
-        got = []
-        for p in codec.Chain(long).replay(end):
-            assert p.track.sums == digest_sums(p.track.layout, p.track.arrays)
-            assert p.record.step == p.entry.step >= p.step
-            assert (p.delta is None) == (p.entry.kind != "delta")
-            got.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
-        return got
-
-    plain = replayed()
-    become(long, in_fours)
-    assert replayed() == plain
-    for end in (0, 20, 40, 70):
-        assert replayed(end) == plain[: end // 10 + 1]
-
-
-def test_a_merged_record_without_its_parent(fours: Path) -> None:
-    (fours / "00000010-00000040.merged.safetensors").unlink()
-    with pytest.raises(ParentError, match=r"^00000050-00000080\.merged.*: its parent"):
-        codec.restore(fours, 60)
-    assert codec.verify(fours).steps == (0,)
-
-
-@pytest.mark.parametrize("name", ["00000010-00000030", "00000020-00000040", "00000040"])
-def test_a_merged_record_under_another_name(fours: Path, name: str) -> None:
-    os.rename(fours / "00000010-00000040.merged.safetensors", fours / f"{name}.merged.safetensors")
-    problems = codec.verify(fours).problems
-    if "-" in name:
-        assert f"expected merged of step {int(name[9:])}, found merged of step 40" in problems[0]
-    assert "its parent, digest" in problems[-1]
-
-
-# Records that overlap, as where a backup was copied over a chain that had been merged since
-
-
-@pytest.fixture(scope="module")
-def overlapped(written: Path, in_one: Path, jumping_states: States) -> Path:
-    """Steps 10 to 80 in one record, and 10 to 90 in three that begin and end elsewhere."""
-    path = shutil.copytree(written, written.with_name("overlapped.lcc"))
-    save(path, [(90, jumping_states(10)[9])], coder="huffman", resume=True)
-    codec.merge(path, 3, quick=True)
-    for file in in_one.glob("*.merged.*"):
-        shutil.copy(file, path)
-    order = [(e.first, e.step) for e in codec.Chain(path).entries]
-    assert order == [(0, 0), (10, 80), (10, 30), (40, 60), (70, 90)]
-    return path
-
-
-@pytest.fixture
-def overlapping(tmp_path: Path, overlapped: Path) -> Path:
-    """A copy of it."""
-    return shutil.copytree(overlapped, tmp_path / "overlapping.lcc")
-
-
-@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-@pytest.mark.parametrize("damaged", [None, "00000010-00000080", "00000040-00000060"])
-def test_overlapping_records(overlapping: Path, damaged: str | None) -> None:
-    if damaged:
-        damage(overlapping / f"{damaged}.merged.safetensors")
-    last = 80 if damaged == "00000040-00000060" else 90
-    assert restores(overlapping, *range(0, last + 1, 10), None)
-    report = codec.verify(overlapping)
-    assert report.steps == tuple(range(0, last + 1, 10))
-    assert report.ok == (damaged is None)
-    if last == 80:
-        with pytest.raises(ParentError, match=r"^00000010-00000080.* no record after it"):
-            codec.restore(overlapping, 90)
-
-
-def test_overlapping_records_in_order(overlapping: Path) -> None:
-    """Never some of the steps as if they were all."""
-    with pytest.raises(ParentError, match=r"^00000070-00000090.* begins before step 80"):
-        list(codec.Chain(overlapping).every_step())
-    damage(overlapping / "00000010-00000080.merged.safetensors")
-    with pytest.raises(DigestError, match=r"^00000010-00000080"):
-        list(codec.Chain(overlapping).every_step())
-
-
-@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-def test_a_writer_goes_on_after_overlapping_records(
-    overlapping: Path, jumping_states: States
-) -> None:
-    states = jumping_states(13)
-    with codec.Checkpointer(overlapping, coder="huffman", resume=True) as checkpoints:
-        assert checkpoints.step == 90
-        for i in (10, 11, 12):
-            checkpoints.save(10 * i, states[i])
-    before = names(overlapping)
-    codec.merge(overlapping, 2)  # what it cannot follow, it leaves
-    assert names(overlapping) == before
-    assert restores(overlapping, *range(0, 121, 10), None)
-
-
-@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path, in_one: Path) -> None:
-    """What is left of them leads as far as it goes, though the merged record goes further."""
-    (long / "00000080.delta.safetensors").unlink()
-    shutil.copytree(in_one, long, dirs_exist_ok=True)
-    damage(long / "00000010-00000080.merged.safetensors")
-    assert restores(long, *range(0, 71, 10), None)
-    with pytest.raises(DigestError, match=r"^00000010-00000080"):
-        codec.restore(long, 80)
-
-
-@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
-def test_a_base_where_nothing_follows(long: Path, in_one: Path, jumping_states: States) -> None:
-    """A backup that ends with a base in the middle of what has been merged since."""
-    old = shutil.copytree(long, long.parent / "kept.lcc")
-    become(long, in_one)
-    for step in (70, 80):
-        (old / f"{step:08d}.delta.safetensors").unlink()
-    codec.compact(old, base=True)
-    for path in old.glob("*.safetensors"):
-        shutil.copy(path, long)
-    assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
-    assert restores(long, *range(0, 81, 10), None)
-    assert codec.verify(long).ok
-    assert [p.step for p in codec.Chain(long).every_step()] == list(range(0, 81, 10))
-    later = [(90, jumping_states(10)[9])]
-    assert save(long, later, coder="huffman", resume=True) == ["delta"]
-    assert codec.restore(long, 90)["n"] == 9
-    codec.merge(long, 2)
-    codec.compact(long, base=True)
-    states = jumping_states(12)
-    with codec.Checkpointer(
-        long, coder="huffman", resume=True, base_every=1, keep_bases=2
-    ) as checkpoints:
-        checkpoints.save(100, states[10])
-        assert codec.Chain(long).steps[0] == 0  # the base in the middle is no second one
-        assert restores(long, *range(0, 101, 10))
-        checkpoints.save(110, states[11])
-    assert [e.step for e in codec.Chain(long).entries] == [90, 100, 110]
 
 
 def test_a_step_that_was_saved_again_as_a_base(tmp_path: Path) -> None:
@@ -1195,16 +976,3 @@ def test_a_damaged_record_that_nothing_follows(
     assert codec.verify(run).steps == (0, 10, 20, 40)
     with pytest.raises(DigestError, match=r"^00000030\.delta"):
         codec.restore(run, 30)
-
-
-def test_the_deltas_of_a_merged_record_that_goes_wrong(
-    long: Path, in_one: Path, forge: Forge, parts_of: Parts
-) -> None:
-    """It shows only while it is applied: the deltas that are still there lead to the step."""
-    expected = codec.restore(long)
-    name = "00000010-00000080.merged.safetensors"
-    metadata, arrays = parts_of((in_one / name).read_bytes())
-    metadata["track"] = metadata["layers"][-1]["steps"][-1][1] = "A" * 22
-    (long / name).write_bytes(forge(metadata, arrays))
-    with pytest.warns(SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
-        assert same(codec.restore(long), expected)

@@ -25,7 +25,6 @@ from codec.errors import (
     TrackDigestError,
 )
 from codec.rerun import GradientCheckpointer
-from codec.storage import source
 
 Saver = Callable[..., None]
 
@@ -148,25 +147,18 @@ def test_bfloat16_weights_are_exact(tmp_path: Path) -> None:
                 assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("change", ["merge", "compact", "both"])
-def test_merged_and_compacted_chains(change: str, tmp_path: Path, trainer: Trainer) -> None:
+def test_compacted_chains(tmp_path: Path, trainer: Trainer) -> None:
     """Before and after the newest step; nothing is told twice."""
     path, module = tmp_path / "run.lcc", net()
     trainer.save(path, 0, 1, 2, 3)
     late, follower = codec.Follower(path, net()), codec.Follower(path, module)
     assert (reached(follower), reached(late)) == (3, 3)
-    if change != "compact":
-        codec.merge(path, 3)
-    if change != "merge":
-        codec.compact(path, base=True)
+    codec.compact(path, base=True)
     assert follower.update() is None
     trainer.save(path, 4, 5, resume=True)
     assert reached(follower) == 5
     assert weights(module) == saved(path)
-    if change != "compact":
-        codec.merge(path, 2)
-    if change != "merge":
-        codec.compact(path, base=True)
+    codec.compact(path, base=True)
     trainer.save(path, 6, resume=True)
     assert (reached(late), reached(follower)) == (6, 6)
     assert weights(module) == saved(path)
@@ -325,31 +317,6 @@ def test_two_records_of_which_the_second_goes_wrong(
     assert weights(module) == saved(path, 2)
 
 
-def test_a_merged_record_that_goes_wrong_half_way(
-    tmp_path: Path,
-    trainer: Trainer,
-    refield: Callable[..., None],
-    base64_word: Callable[[str], str],
-    parts_of: Callable[..., Any],
-) -> None:
-    path, module = tmp_path / "run.lcc", net()
-    trainer.save(path, 0, 1, 2, 3)
-    expected = saved(path, 2)
-    codec.merge(path, 3)
-    (file,) = path.glob("*.merged.safetensors")
-    layers = parts_of(file.read_bytes())[0]["layers"]
-    digests = {number: digest for layer in layers for number, digest in layer["steps"]}
-    digests[3] = base64_word("0" * 32)
-    layers = [{**e, "steps": [[n, digests[n]] for n, _ in e["steps"]]} for e in layers]
-    refield(file, layers=layers, track=digests[3])
-    follower = codec.Follower(path, module)
-    assert reached(follower) == 2
-    assert weights(module) == expected
-    with pytest.raises(TrackDigestError):
-        follower.update()
-    assert weights(module) == expected
-
-
 class Copying(torch.nn.Sequential):
     """A module whose state_dict has copies of its tensors."""
 
@@ -450,22 +417,6 @@ def test_states_are_read_before_the_next_update(tmp_path: Path, trainer: Trainer
     assert reached(follower) == 1
     with pytest.raises(StateMismatchError, match="has read records after step 0"):
         _ = first.state
-
-
-def test_records_left_over_from_an_interrupted_merge(
-    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They end before the newest step; nothing is read again because of them."""
-    path = tmp_path / "run.lcc"
-    trainer.save(path, 0, 1, 2, 3)
-    left = {p.name: p.read_bytes() for p in path.glob("0000000[12].delta.*")}
-    codec.merge(path, 3)
-    follower = codec.Follower(path)
-    assert reached(follower) == 3
-    for name, data in left.items():
-        (path / name).write_bytes(data)
-    monkeypatch.setattr(codec.Chain, "read", None)
-    assert follower.update() is None
 
 
 def test_a_module_that_is_not_initialized(tmp_path: Path) -> None:
@@ -676,14 +627,14 @@ def test_a_damaged_record_that_vanishes_while_it_is_read(
     trainer.save(path, 2, resume=True)
     file = path / "00000002.delta.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
-    read = source._read_file
+    read = Path.read_bytes
 
     def vanishes(at: Path) -> bytes:
         if at.name == file.name:
             at.unlink(missing_ok=True)
         return read(at)
 
-    monkeypatch.setattr(source, "_read_file", vanishes)
+    monkeypatch.setattr(Path, "read_bytes", vanishes)
     assert follower.update() is None
     assert follower.step == 1
     assert not file.exists()

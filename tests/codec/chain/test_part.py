@@ -7,7 +7,6 @@ import http.server
 import itertools
 import json
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -161,19 +160,17 @@ LONG = [pytest.param(name, marks=pytest.mark.exhaustive) for name in SETTINGS if
 
 @pytest.mark.parametrize("settings", [*SHORT, *LONG])
 def test_the_same_bits(settings: str, tmp_path: Path) -> None:
-    """As the whole state has them, at every step, from deltas and from merged records."""
+    """As the whole state has them, at every step."""
     path = saved(tmp_path / "run.lcc", SETTINGS[settings])
-    for _ in range(2):
-        for only in ONLY:
-            part = codec.Chain(path).part(only)
-            for step in (0, 2, 4):
-                expected = by_hand(codec.restore(path, step), only)
-                assert expected
-                assert same(part.restore(step), expected), (only, step)
-            steps = [(p.step, p.whole()) for p in part.replay()]
-            assert [step for step, _ in steps] == list(range(5))
-            assert same(steps[3][1], by_hand(codec.restore(path, 3), only))
-        codec.merge(path, 2)
+    for only in ONLY:
+        part = codec.Chain(path).part(only)
+        for step in (0, 2, 4):
+            expected = by_hand(codec.restore(path, step), only)
+            assert expected
+            assert same(part.restore(step), expected), (only, step)
+        steps = [(p.step, p.whole()) for p in part.replay()]
+        assert [step for step, _ in steps] == list(range(5))
+        assert same(steps[3][1], by_hand(codec.restore(path, 3), only))
 
 
 def test_tiny_blocks(tiny_blocks: None, tmp_path: Path) -> None:
@@ -256,21 +253,6 @@ def test_a_tie_to_a_tensor_that_grows(tmp_path: Path) -> None:
         checkpoints.save(1, {"a": a, "rows": rows, "tied": {"x": rows}})
     with pytest.raises(StateMismatchError, match="'rows' is now a part of 'tied'"):
         codec.restore(path, 1, only="tied")
-
-
-def test_names_that_begin_with_a_number(tmp_path: Path) -> None:
-    """In a merged record the names of arrays begin with the number of a step."""
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        for step in range(4):
-            numbered = {"n": np.arange(40) + 3 * step, "many": np.arange(9_000) + step}
-            checkpoints.save(step, {"0": numbered, 1: dict(numbered), "w": np.full(50, 1.0 * step)})
-    for _ in range(2):
-        for step in range(4):
-            for only in ("0", "0/n", "1/many"):
-                expected = by_hand(codec.restore(path, step), only)
-                assert same(codec.restore(path, step, only=only), expected), (step, only)
-        codec.merge(path, 3)
 
 
 @pytest.mark.parametrize("settings", [{"bits": 2}, {"distance": 0.5}])
@@ -410,12 +392,9 @@ def test_a_block_that_ends_early() -> None:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.lcc")), ids=lambda path: path.stem)
 def test_the_layout_alone(path: Path, tmp_path: Path) -> None:
-    """The same as after a restore, at every step, also from merged records and archives."""
-    copy = tmp_path / "copy.lcc"
-    shutil.copytree(path, copy)
-    codec.merge(copy, 3)
-    codec.pack(copy, tmp_path / "copy.lcc.zip")
-    for place in (path, copy, tmp_path / "copy.lcc.zip"):
+    """The same as after a restore, at every step, also from archives."""
+    codec.pack(path, tmp_path / "copy.lcc.zip")
+    for place in (path, tmp_path / "copy.lcc.zip"):
         chain = codec.Chain(place)
         for step in (*chain.steps, None):
             assert chain.layout(step) == chain.at(step).track.layout
@@ -424,17 +403,14 @@ def test_the_layout_alone(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_layout_around_damage(tmp_path: Path) -> None:
-    """A damaged merged record whose deltas are still there: as a restore does."""
+    """A damaged base whose deltas are still there: as a restore does."""
     path = saved(tmp_path / "run.lcc", {"bits": 4})
-    deltas = {file: file.read_bytes() for file in path.glob("*.delta.*")}
     layout = codec.Chain(path).layout(4)
-    codec.merge(path, 4)
-    for file, data in deltas.items():
-        file.write_bytes(data)
-    (merged,) = path.glob("*.merged.*")
-    data = merged.read_bytes()
-    merged.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
-    with pytest.warns(codec.errors.SkippedRecordWarning, match="merged"):
+    codec.compact(path, base=True)
+    base = path / "00000004.base.safetensors"
+    data = base.read_bytes()
+    base.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    with pytest.warns(codec.errors.SkippedRecordWarning, match="00000004.base"):
         assert codec.Chain(path).layout(4) == layout
 
 
@@ -498,7 +474,7 @@ def test_digests_of_other_blocks(tmp_path: Path, resign: Callable[[bytes], bytes
 
 
 def test_records_without_blocks(tmp_path: Path, monkeypatch: Patch) -> None:
-    """As version 0.2.0 wrote them: the same part, from all of their bytes."""
+    """The same part, from all of their bytes."""
     monkeypatch.setattr(chunks, "LEAST", 2**40)
     path = saved(tmp_path / "run.lcc", {"bits": 3})
     monkeypatch.undo()
@@ -613,22 +589,22 @@ def test_history(tmp_path: Path) -> None:
     """The values of a tensor at any steps, from each record once."""
     path = saved(tmp_path / "run.lcc", {"bits": 3})
     expected = {step: codec.restore(path, step) for step in range(5)}
-    for _ in range(2):
-        for name, key in (("model/enc/w1", "enc"), ("model/n", "n")):
-            chain = codec.Chain(path)
-            values = dict(chain.history(name))
-            assert list(values) == list(range(5))
-            for step, value in values.items():
-                model = expected[step]["model"]
-                assert same(value, model["n"] if key == "n" else model["enc"]["w1"])
-        second = codec.Chain(path).history("opt/state/3/exp_avg_sq", [3, 1, 3])
-        for (step, value), wanted in zip(second, (1, 3), strict=True):
-            assert step == wanted
-            assert same(value, expected[step]["opt"]["state"][3]["exp_avg_sq"])
-        codec.merge(path, 2)
+    for name, key in (("model/enc/w1", "enc"), ("model/n", "n")):
+        chain = codec.Chain(path)
+        values = dict(chain.history(name))
+        assert list(values) == list(range(5))
+        for step, value in values.items():
+            model = expected[step]["model"]
+            assert same(value, model["n"] if key == "n" else model["enc"]["w1"])
+    second = codec.Chain(path).history("opt/state/3/exp_avg_sq", [3, 1, 3])
+    for (step, value), wanted in zip(second, (1, 3), strict=True):
+        assert step == wanted
+        assert same(value, expected[step]["opt"]["state"][3]["exp_avg_sq"])
     assert list(codec.Chain(path).history("model/n", [])) == []
     with pytest.raises(codec.errors.StepNotFoundError):
         list(codec.Chain(path).history("model/n", [3, 7]))
+    with pytest.raises(codec.SettingsError, match="a step is an integer"):
+        list(codec.Chain(path).history("model/n", [1.0]))  # type: ignore[list-item]
 
 
 def test_history_begins_at_the_base_before(tmp_path: Path) -> None:
@@ -647,23 +623,6 @@ def test_history_begins_at_the_base_before(tmp_path: Path) -> None:
     chain._source = replace(chain._source, read_spans=noting)
     assert [step for step, _ in chain.history("model/n", [5, 6])] == [5, 6]
     assert sorted({int(name[:8]) for name in read}) == [4, 5, 6]
-
-
-def test_history_reads_a_merged_record_twice_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once for its steps, once for its values, however many of its steps are asked for."""
-    path = saved(tmp_path / "run.lcc", {"bits": 3})
-    codec.merge(path, 4)
-    chain = codec.Chain(path)
-    assert "merged" in {e.kind for e in chain.entries}
-    opened: list[str] = []
-    real = codec.Chain.read
-    monkeypatch.setattr(codec.Chain, "read", lambda c, e: (opened.append(e.name), real(c, e))[1])
-    assert [step for step, _ in chain.history("model/n", range(5))] == list(range(5))
-    assert max(map(opened.count, opened)) == 2
-    with pytest.raises(codec.SettingsError, match="a step is an integer"):
-        list(chain.history("model/n", [1.0]))  # type: ignore[list-item]
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:

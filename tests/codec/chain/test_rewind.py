@@ -62,16 +62,6 @@ def test_before_the_first_step_a_new_chain_begins(tmp_path: Path, all_steps: Loo
             codec.Chain(path)
 
 
-def test_a_merged_record_goes_as_a_whole(run: Path, all_steps: Look) -> None:
-    codec.merge(run, 2)  # steps 10 and 20
-    before = all_steps(run)
-    with pytest.warns(RewoundWarning):
-        old = rewind(run, 10)
-    assert old is not None
-    assert all_steps(old) == before
-    assert codec.Chain(run).steps == (0,)
-
-
 def test_only_who_writes_goes_back(run: Path) -> None:
     with codec.Checkpointer(run, resume=True), pytest.raises(LockedError):
         rewind(run, 10)

@@ -550,28 +550,27 @@ def test_a_directory_that_another_writer_has_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_merge_and_compact(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
+def test_compact(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
     monkeypatch.setattr(upkeep, "MEASURED_TIMES", 1)
     paths, run = series(tmp_path, 5), tmp_path / "run.lcc"
     cli("compress", *paths, "-o", run)
     expected = {step: codec.restore(run, step)["model"]["w"] for step in codec.Chain(run).steps}
     before = codec.Chain(run).nbytes
-    lines = cli("merge", run, "--steps", 2).out.splitlines()
+    assert cli.json("compact", run)["records"] == {"before": 5, "after": 5}
+    lines = cli("compact", run, "--base").out.splitlines()
     after = codec.Chain(run).nbytes
     assert lines[0].startswith(f"before: 5 records, {before:,} bytes, newest step restored in ")
-    assert lines[1].startswith(f"after:  3 records, {after:,} bytes, newest step restored in ")
+    assert lines[1].startswith(f"after:  6 records, {after:,} bytes, newest step restored in ")
     for step, w in expected.items():
         assert torch.equal(codec.restore(run, step)["model"]["w"], w)
-    assert "10-20  merged" in cli("info", run).out
-    assert cli.json("compact", run)["records"] == {"before": 3, "after": 3}
+    assert "      40  base " in cli("info", run).out
     answer = cli.json("compact", run, "--base")
-    assert answer["records"] == {"before": 3, "after": 4}
-    assert answer["bytes"] == {"before": after, "after": codec.Chain(run).nbytes}
+    assert answer["records"] == {"before": 6, "after": 6}
+    assert answer["bytes"] == {"before": after, "after": after}
     assert set(answer["restore_seconds"]) == {"before", "after"}
     assert "ok: 5 of 5 steps restore" in cli("verify", run).out
-    for wrong in (["merge", run, "--steps", 1], ["compact", run, "--keep", 1]):
-        cli(*wrong, code=2)
-    cli("merge", tmp_path / "no.lcc", code=1)
+    cli("compact", run, "--keep", 1, code=2)
+    cli("compact", tmp_path / "no.lcc", code=1)
     assert not (tmp_path / "no.lcc").exists()
     with codec.Checkpointer(run, resume=True):
         assert "another writer is at work here" in cli("compact", run, code=1).err
@@ -602,7 +601,6 @@ def test_export(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
     monkeypatch.setattr(upkeep, "MEASURED_TIMES", 1)
     paths, run, out = series(tmp_path, 4), tmp_path / "run.lcc", tmp_path / "out"
     cli("compress", *paths, "-o", run)
-    cli("merge", run, "--steps", 2)
     cli("compact", run, "--base")
     assert cli("export", run, "--all", "pt", "-o", out).out == f"{out}: 4 files\n"
     for step in range(0, 40, 10):
@@ -631,7 +629,7 @@ def test_every_command_is_explained(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    names = "info verify restore export compress merge compact pack unpack"
+    names = "info verify restore export compress compact pack unpack"
     assert all(f"  {name} " in text for name in names.split())
 
 
@@ -642,7 +640,7 @@ def test_every_command_is_explained(capsys: Capture) -> None:
     ("arguments", "name", "code"),
     [
         (["info", "no.lcc", "--json"], "ChainNotFoundError", 1),
-        (["merge", "no.lcc", "--json", "--steps", "x"], "UsageError", 2),
+        (["compact", "no.lcc", "--json", "--keep", "x"], "UsageError", 2),
         (["info", "--js"], "UsageError", 2),
     ],
 )

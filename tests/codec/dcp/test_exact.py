@@ -15,6 +15,8 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 from codec.dcp import ChainReader, ChainWriter, needed
+from codec.dcp.files import step_at
+from codec.dcp.rank_writer import read_item
 from codec.record import record as records
 from codec.storage import directory as storage
 
@@ -78,7 +80,7 @@ def needs(path: Path) -> dict[str, list[str]]:
     """Name -> the directories that a tensor is rebuilt from, oldest first."""
     data = ChainReader(path).read_metadata().storage_data
     return {
-        index.fqn.rpartition(".")[2]: [*item["of"]["needs"], item["of"]["step"] or path.name]
+        index.fqn.rpartition(".")[2]: [at.step for at in read_item(item, step_at(path))[0]]
         for index, item in data.items()
     }
 

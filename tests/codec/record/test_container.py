@@ -40,7 +40,7 @@ def some_arrays() -> Arrays:
     return arrays
 
 
-HEADER = Header("base", 3, "0" * 16, "0" * 32, "0" * 32)
+HEADER = Header(3, "0" * 16, "0" * 32, "0" * 32)
 
 
 def test_as_the_library_writes_it() -> None:

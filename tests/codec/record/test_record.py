@@ -161,7 +161,7 @@ MALFORMED, TRACK = MalformedRecordError, TrackDigestError
 # File -> its class, what its message says was expected, and found (regular expressions).
 DECODE = r"streams that decode"
 
-SETTINGS, LETTERS = r"settings within their range", r"kind, scope and coder in one letter each"
+SETTINGS, LETTERS = r"settings within their range", r"d, scope and coder in one letter each"
 BAD = {
     "foreign": (FOREIGN, r"an LC-Checkpoint digest in the header", r"none"),
     "foreign-random": (FOREIGN, r"a header of at most 16777216 bytes", r"578437695752307201"),
@@ -178,7 +178,7 @@ BAD = {
     "version-0": (VersionError, r"format 3", r"format 0: it was written before lcviz 0\.3, .*"),
     "words": (MALFORMED, r"7 words, format letters .* keep digest", r"10"),
     "letters-kind": (MALFORMED, LETTERS, r"'xmh'"),
-    "letters-base": (MALFORMED, r"a base without scope and coder", r"'bmh'"),
+    "letters-base": (MALFORMED, LETTERS, r"'bmh'"),
     "letters-scope": (MALFORMED, LETTERS, r"'dxh'"),
     "letters-coder": (MALFORMED, LETTERS, r"'dmx'"),
     "letters-more": (MALFORMED, LETTERS, r"'dmh1'"),

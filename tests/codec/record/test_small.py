@@ -41,7 +41,7 @@ def test_equal_ones_take_a_dozen_bytes() -> None:
     assert rest == {}
     # Runs: the first at gap 1, then 39 at gap 3. The content.
     assert arrays[SMALL].tobytes() == bytes([2, 1, 1, 3, 39]) + F32(7).tobytes()
-    got = read_small(arrays[SMALL], STEPS, SMALL)
+    got = read_small(arrays[SMALL], STEPS)
     assert list(got) == list(exact)
     assert all(a.tobytes() == exact[name].tobytes() for name, a in got.items())
 
@@ -63,7 +63,7 @@ def test_all_come_back(data: st.DataObject) -> None:
             exact[str(i)] = np.full(shape, data.draw(st.integers(0, 2)), kind)
     whole = Layout(tuple(specs))
     rest, arrays = split_small(exact, whole)
-    small = read_small(arrays[SMALL], whole, SMALL) if arrays else {}
+    small = read_small(arrays[SMALL], whole) if arrays else {}
     assert not rest.keys() & small.keys()
     assert all(a.nbytes <= MOST_NBYTES for a in small.values())
     both = rest | small
@@ -96,15 +96,15 @@ BAD = {
 def test_what_is_malformed(name: str) -> None:
     data, message = BAD[name]
     with pytest.raises(PayloadError, match=message):
-        read_small(packed(data), STEPS, SMALL)
+        read_small(packed(data), STEPS)
 
 
 def test_of_another_kind() -> None:
     with pytest.raises(PayloadError, match="uint16"):
-        read_small(np.ones(9, np.uint16), STEPS, SMALL)
+        read_small(np.ones(9, np.uint16), STEPS)
     large = layout([("I64", (9,), False)])
     with pytest.raises(PayloadError, match="large"):
-        read_small(packed(bytes([1, 1, 1]), bytes(72)), large, SMALL)
+        read_small(packed(bytes([1, 1, 1]), bytes(72)), large)
 
 
 @given(st.binary(max_size=40))
@@ -112,7 +112,7 @@ def test_any_bytes(data: bytes) -> None:
     """Arrays of the layout, or a PayloadError."""
     specs = {t.name: t for t in STEPS.tensors}
     try:
-        got = read_small(packed(data), STEPS, SMALL)
+        got = read_small(packed(data), STEPS)
     except PayloadError:
         return
     assert all((a.shape, a.dtype) == ((), specs[name].track_dtype) for name, a in got.items())
@@ -144,7 +144,7 @@ def test_a_record_that_has_a_tensor_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_example_of_the_format() -> None:
     whole = layout([("F32", (), False)] * 10)
     data = bytes.fromhex("02 0101 0302 0000e040   01 0a01 00000041")
-    got = read_small(packed(data), whole, SMALL)
+    got = read_small(packed(data), whole)
     assert {n: float(a) for n, a in got.items()} == {"0": 7, "3": 7, "6": 7, "9": 8}
     assert split_small(got, whole)[1][SMALL].tobytes() == data
 

@@ -540,12 +540,8 @@ def test_a_chain_of_whole_states_restores_as_it_is(path: Path) -> None:
     check(path, training.state)
 
 
-def test_the_chain_can_be_merged_compacted_and_packed(path: Path) -> None:
+def test_the_chain_can_be_compacted_and_packed(path: Path) -> None:
     states = saved(path, adamw(), 8, base_every=4)
-    codec.merge(path, 2)
-    assert "merged" in kinds(path)
-    for step, state in states[::2]:
-        check(path, state, step=step)
     codec.compact(path)
     assert kinds(path)[0] == "base"
     codec.pack(path, packed := path.with_name("c.lcc.zip"))

@@ -125,7 +125,7 @@ def test_kernels_are_compiled_beside_the_training(
 ) -> None:
     """A saving process compiles them itself."""
     calls: list[bool] = []
-    monkeypatch.setattr(checkpointer, "warm_up_beside", lambda: calls.append(True))
+    monkeypatch.setattr(checkpointer, "load_beside", lambda: calls.append(True))
     codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous).close()
     assert calls == ([] if asynchronous else [True])
 
@@ -133,7 +133,7 @@ def test_kernels_are_compiled_beside_the_training(
 def test_another_version_begins_with_a_base(
     tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Merged records and bases say who wrote them; deltas have the writer of the base before."""
+    """Bases say who wrote them; deltas have the writer of the base before."""
     path, states = tmp_path / "run.lcc", sparse_states(10)
 
     def saved(writer: str, first: int, last: int) -> list[str]:
@@ -144,13 +144,10 @@ def test_another_version_begins_with_a_base(
     assert saved("lcviz 0.2.0", 0, 3) == ["base", "delta", "delta"]
     assert saved("lcviz 0.2.0", 3, 4) == ["delta"]
     assert saved("lcviz 0.3.0", 4, 7) == ["base", "delta", "delta"]
-    monkeypatch.setattr(version, "WRITER", "lcviz 0.4.0")
-    codec.merge(path)
-    writers = ["lcviz 0.2.0", "lcviz 0.4.0", "lcviz 0.3.0", None, None]
+    writers = ["lcviz 0.2.0", None, None, None, "lcviz 0.3.0", None, None]
     chain = codec.Chain(path)
     assert [chain.read(entry).writer for entry in chain.entries] == writers
     assert saved("lcviz 0.3.0", 7, 8) == ["delta"]
-    codec.merge(path, steps=2)  # the newest records are this version's, the deltas in them are not
     assert saved("lcviz 0.4.0", 8, 10) == ["base", "delta"]
     assert codec.verify(path).ok
 
@@ -232,8 +229,6 @@ def test_a_save_says_what_it_leaves(
         assert saved.behind == pytest.approx(left / norm(state, base), rel=1e-5)
         rest = codec.Chain(path).at().record.rest
         assert rest == pytest.approx((saved.distance, saved.behind), abs=0.0006)
-    assert codec.merge(path, 2).records == (7, 5)
-    assert codec.Chain(path).at().record.rest == rest
 
 
 def test_far_behind_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -344,7 +339,7 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     (run / "00000030.delta.safetensors").write_bytes(
-        (golden / "bad" / "version-3.safetensors").read_bytes()
+        (golden / "bad" / "version-4.safetensors").read_bytes()
     )
     with pytest.raises(VersionError):
         codec.Checkpointer(run, resume=True)
@@ -820,33 +815,7 @@ def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
         assert torch.equal(state["model"]["w"], codec.restore(path)["model"]["w"])
 
 
-# Merged chains and bases by a policy
-
-
-def test_resume_of_a_merged_record_that_goes_wrong(
-    tmp_path: Path, sparse_states: States, forge: Forge, parts_of: Parts
-) -> None:
-    """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
-    path, states = tmp_path / "run.lcc", sparse_states(8)
-    for step, state in enumerate(states):
-        state["v"] = state["v"].copy()
-        state["v"][0] = np.nan if step == 5 else step  # a layer of its own
-    save_all(path, states[:7])
-    codec.merge(path, 3)
-    wrong = path / "00000004-00000006.merged.safetensors"
-    metadata, arrays = parts_of(wrong.read_bytes())
-    assert len(metadata["layers"]) == 3
-    wrong.write_bytes(forge(metadata, arrays | {"t/2/n": np.array(77)}))
-    with pytest.warns(SkippedRecordWarning, match="restored step 5 instead of 6"):
-        assert codec.restore(path)["n"] == 5
-    with pytest.warns(SkippedRecordWarning, match="goes on from step 3; 1 records after it"):
-        checkpoints = codec.Checkpointer(path, resume=True)
-    with checkpoints:
-        assert checkpoints.step == 3
-        assert checkpoints.save(7, states[7]).kind == "delta"
-    assert codec.verify(path).ok
-    assert codec.verify(path).steps == (0, 1, 2, 3, 7)
-    assert codec.restore(path)["n"] == 7
+# Bases by a policy
 
 
 def kinds(path: Path) -> str:
@@ -876,17 +845,11 @@ def test_base_every(tmp_path: Path, sparse_states: States) -> None:
     assert codec.verify(path).ok
 
 
-def test_what_base_every_counts(tmp_path: Path, sparse_states: States) -> None:
-    """From other tensors on anew; merged records as one each, for a base is for what makes a
-    restore slow; and without it there are no bases but the first."""
-    states = sparse_states(9)
+def test_what_base_every_counts(tmp_path: Path) -> None:
+    """From other tensors on anew; and without it there are no bases but the first."""
     others = ({"w": np.zeros(8 if step < 2 else 20, np.float32)} for step in range(9))
     save_all(tmp_path / "other", others, base_every=3)
     assert kinds(tmp_path / "other") == "bd" + "bddd" + "bdd"
-    save_all(tmp_path / "merged", states[:5], base_every=4)
-    codec.merge(tmp_path / "merged", 4)
-    save_all(tmp_path / "merged", states[5:], first=5, base_every=4, resume=True)
-    assert kinds(tmp_path / "merged") == "bm" + "dddb"
     grown = ({"w": np.full(16, step * 1.1**step, np.float32)} for step in range(40))
     save_all(tmp_path / "none", grown, base_every=None)
     assert kinds(tmp_path / "none") == "b" + 39 * "d"

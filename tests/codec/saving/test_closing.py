@@ -128,7 +128,7 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
     [
         "storage.directory._opened_for_nameless",
         "saving.recorder.Recorder._continue_chain",
-        "saving.checkpointer.warm_up_beside",
+        "saving.checkpointer.load_beside",
     ],
 )
 def test_an_interrupted_opening_holds_no_lock(

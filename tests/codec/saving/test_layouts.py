@@ -175,14 +175,11 @@ def test_most_of_a_state_is_a_base(tmp_path: Path) -> None:
         assert all_bits(path)[1] == bits({"w": w, "x": np.arange(n, dtype=np.int32)})
 
 
-def test_merged_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> None:
-    """A delta with another layout stays a record of its own; everything restores as before."""
+def test_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> None:
+    """Everything restores as before."""
     path, states = tmp_path / "run.lcc", [s for s in changing_states[:7] for _ in range(3)]
     save_all(path, states, base_every=None)
     before = all_bits(path)
-    codec.merge(path, 2)
-    assert "".join(e.kind[0] for e in codec.Chain(path).entries) == "bm" + 6 * "dm"
-    assert all_bits(path) == before
     codec.pack(path, tmp_path / "run.lcc.zip")
     assert codec.verify(tmp_path / "run.lcc.zip").steps == tuple(range(21))
     codec.unpack(tmp_path / "run.lcc.zip", tmp_path / "again")
@@ -298,8 +295,6 @@ def test_any_sequence_of_layouts(
     assert codec.verify(path).ok
     if exact:
         assert all_bits(path) == {i: bits(mine) for i, mine in enumerate(states)}
-    codec.merge(path, 3)
-    assert codec.verify(path).ok
 
 
 def test_reading_parses_no_structure_of_other_records(

@@ -66,7 +66,7 @@ def said(caplog: Logged) -> list[str]:
 
 @pytest.mark.parametrize("policy", [EXACT, {"model/*": "exact", "optimizer/*": "exact"}], ids=str)
 def test_an_exact_chain_stays_exact(opened: Opened, run: Path, policy: Any, caplog: Logged) -> None:
-    """To the last bit, also what comes later, and when the chain was merged and compacted."""
+    """To the last bit, also what comes later, and when the chain was compacted."""
     for step in range(6):
         with opened(**({} if step else {"policy": policy})) as checkpoints:
             assert checkpoints.restore() is None or step
@@ -74,7 +74,6 @@ def test_an_exact_chain_stays_exact(opened: Opened, run: Path, policy: Any, capl
         assert flat(codec.restore(run)) == flat(state(step))
         assert not lossy_in(run)
         if step == 3:
-            codec.merge(run, 2)
             codec.compact(run, base=True)
     assert not said(caplog)
 
@@ -95,7 +94,7 @@ def test_an_exact_chain_stays_exact(opened: Opened, run: Path, policy: Any, capl
 def test_every_setting_goes_on(
     opened: Opened, run: Path, settings: dict[str, Any], caplog: Logged
 ) -> None:
-    """From a base alone, from deltas, and from what compact and merge with a coder have made."""
+    """From a base alone, from deltas, and from what compact has made."""
     policy, ema = (settings.get(name) for name in ("policy", "ema"))
     coding = {name: value for name, value in settings.items() if name not in ("policy", "ema")}
     for step in range(6):
@@ -106,16 +105,14 @@ def test_every_setting_goes_on(
         assert ("ema/w" in lossy_in(run)) == (ema == "lossy")
         assert ("note" in codec.restore(run)) == (policy is None and step == 0)
         if step == 2:
-            codec.compact(run, base=True, coder="context")
-        if step == 4:
-            codec.merge(run, 2, coder="context")
+            codec.compact(run, base=True)
     deltas = [p.delta.coding for p in codec.Chain(run).replay() if p.delta and p.step > 4]
     assert deltas == [Coding.safe(**coding)]
     assert not said(caplog)
 
 
 def test_what_is_given_is_used_and_said(opened: Opened, run: Path, caplog: Logged) -> None:
-    """And goes on in its turn: a delta says it, which is not merged."""
+    """And goes on in its turn: a delta says it."""
     last = {"later/*": "skip?", **EXACT}
     ways: list[tuple[dict[str, Any], str]] = [
         ({"bits": 3}, ""),
@@ -133,7 +130,6 @@ def test_what_is_given_is_used_and_said(opened: Opened, run: Path, caplog: Logge
                 checkpoints.save(2 * step + again, state(1 + 2 * step + again))
         assert said(caplog) == ([f"{run}: goes on with {text}"] if text else [])
     assert (checkpoints.coding.distance, checkpoints.coding.coder) == (0.2, "huffman")
-    codec.merge(run, 2)
     assert not lossy_in(run)
     with opened(distance=0.2) as checkpoints:
         checkpoints.save(99, state(99))

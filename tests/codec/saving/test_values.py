@@ -17,11 +17,8 @@ import torch
 
 import codec
 from codec.errors import DTypeError, MalformedRecordError
-from codec.record.exact import ExactPart
 from codec.record.header import digest_word
-from codec.record.merged import Layer, MergedStep
 from codec.saving.checkpointer import Front
-from codec.scheme.coding import Coding
 from codec.scheme.track import after_changes
 from codec.state import tree
 from codec.state.policy import Policy
@@ -361,19 +358,6 @@ def test_every_dtype_of_a_tensor_has_its_test() -> None:
     state: dict[str, Any] = {name: np.zeros(1, name) for name in NUMPY}
     state |= {f"t{name}": torch.zeros(1).to(getattr(torch, name)) for name in TORCH}
     assert {t.dtype for t in layout_of(state).tensors} == set(CARRIER)
-
-
-def test_edits_of_a_layer_are_made_one_after_another() -> None:
-    texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
-    changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
-    steps = tuple(
-        MergedStep(i, "", ExactPart({}, {}, {0: change})) for i, change in enumerate(changes)
-    )
-    settings = Coding(2, "model", "huffman")
-    for begin in range(4):
-        for end in range(begin + 1, 5):
-            delta = Layer((), steps, ()).delta(begin, end, settings)
-            assert after_changes([texts[begin]], delta.values) == (texts[end],)
 
 
 def test_values_that_no_base_can_hold_are_refused_in_a_delta(

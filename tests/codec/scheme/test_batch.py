@@ -16,7 +16,7 @@ from codec.record.alphabets import nbytes_of
 from codec.scheme import batch, stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group
-from codec.scheme.payload import CHANGE, LOOK
+from codec.scheme.limits import CHANGE, LOOK
 from codec.scheme.quantize import Buckets, n_promoted, quantize
 from codec.scheme.survivors import Segments
 from codec.scheme.track import Track, digest_sums

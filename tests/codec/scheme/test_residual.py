@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import CodeTableError, StreamError
-from codec.scheme import kernels
 from codec.scheme import residual as residuals
+from codec.scheme.kernels import machine
+from codec.scheme.kernels.residuals import spread_bits_slowly
 from codec.scheme.limits import UNIT
 from codec.scheme.residual import LEAST, Elements, Residual, residual_of
 from codec.state.tensors import CARRIER, TensorSpec
@@ -174,7 +175,7 @@ def test_random_bits_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def count(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(kernels, "count_steps", count)
+    monkeypatch.setattr(residuals, "_counted", count)
     old, new = np.random.default_rng(0).integers(0, 2**32, (2, 2**18)).astype(np.uint32)
     assert residual_of(old, new, TensorSpec("x", "U32", old.shape, False)) is None
     with pytest.raises(AssertionError):
@@ -216,8 +217,8 @@ def test_spreading_bits_without_the_instruction() -> None:
     rng = np.random.default_rng(0)
     from numba import njit
 
-    kernels.load()
-    slow = njit(kernels._spread_slowly)
+    machine.load()
+    slow = njit(spread_bits_slowly)
     for _ in range(300):
         mask = int(
             rng.integers(0, 2**64, dtype=np.uint64) & rng.integers(0, 2**64, dtype=np.uint64)

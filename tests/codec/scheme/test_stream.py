@@ -17,11 +17,13 @@ from hypothesis.extra import numpy as hnp
 
 import codec
 from codec.errors import CodeTableError, PayloadError, StreamError
-from codec.scheme import huffman, kernels, prefix, tables, workers
+from codec.scheme import huffman, prefix, tables, workers
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS, coder_of
 from codec.scheme.digest import digest
-from codec.scheme.payload import CHANGE, LOOK, Constant
+from codec.scheme.kernels import decode as kernel
+from codec.scheme.limits import CHANGE, LOOK
+from codec.scheme.payload import Constant
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
@@ -322,7 +324,7 @@ def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: fl
     q = quantized(codes)
     e = codec.encode(q, coder)
     assert e.table is not None
-    assert e.table.lengths.max() > kernels.FAST
+    assert e.table.lengths.max() > kernel.FAST
     assert (codec.decode(e).codes == q.codes).all()
     with by_two():
         assert (codec.decode(e).codes == q.codes).all()
@@ -346,15 +348,15 @@ def test_tokens_are_looked_up_by_two_where_most_are_short(
     e = codec.encode(q, "runlength")
     assert e.payload.words.size > prefix.LEAST_WORDS
     seen = []
-    read = kernels.read
+    read = kernel.read
 
     def spied(*arguments: Any) -> Any:
         seen.append(arguments[10].size)
         return read(*arguments)
 
-    monkeypatch.setattr(kernels, "read", spied)
+    monkeypatch.setattr(kernel, "read", spied)
     assert (codec.decode(e).codes == q.codes).all()
-    assert set(seen) == {2**kernels.FAST if twice else 0}
+    assert set(seen) == {2**kernel.FAST if twice else 0}
 
 
 # Damaged encodings: every kind of stream, every kind of damage.

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.scheme import kernels, survivors
+from codec.scheme import prefix, survivors
+from codec.scheme.limits import BLOCK
+from codec.scheme.plain import Bins
 from codec.scheme.quantize import Histogram
 from codec.scheme.survivors import Segments, Survivors, collected, packed
 
@@ -46,8 +48,9 @@ def spread_codes(s: Survivors) -> np.ndarray:
 def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
     """The codes once the pass has settled on final ones."""
     marks, codes, numbers = s.marks.copy(), s.codes.copy(), s.numbers.copy()
-    kernels.settle(0, s.units, final, marks, codes, numbers)
-    return spread_codes(Survivors(s.n, marks, codes, numbers, s.memory))
+    copied = Survivors(s.n, marks, codes, numbers, s.memory)
+    prefix.settle_codes(copied, final)
+    return spread_codes(copied)
 
 
 def full_histogram(delta: np.ndarray) -> Histogram:
@@ -57,13 +60,13 @@ def full_histogram(delta: np.ndarray) -> Histogram:
     nothing = np.zeros(512, U32)
     bins = np.arange(512, dtype=np.uint16)
     counts, mantissas = np.zeros((2, 512), np.int64)
-    histogram = Histogram(counts, nothing, nothing.copy(), bins, mantissas)
+    members_of = Bins(counts, nothing, nothing.copy(), mantissas)
     for b in np.unique(words[magnitudes > 0] >> 23):
         members = magnitudes[(words >> 23 == b) & (magnitudes > 0)]
-        histogram.count[b] = members.size
-        histogram.low[b], histogram.high[b] = members.min(), members.max()
-        histogram.mantissas[b] = (members & 0x7FFFFF).sum()
-    return histogram
+        members_of.members[b] = members.size
+        members_of.low[b], members_of.high[b] = members.min(), members.max()
+        members_of.mantissas[b] = (members & 0x7FFFFF).sum()
+    return Histogram(members_of, bins)
 
 
 def check(u: Tensors, track: Tensors, keep: int | None) -> None:
@@ -80,7 +83,8 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
     with collected(Segments(track, u), keep) as got:
         s = got.survivors
         promoted = all_buckets.bins[all_buckets.level > 0]
-        assert (got.histogram.mantissas[promoted] == full.mantissas[promoted]).all()
+        mantissas = got.histogram.bins.mantissas
+        assert (mantissas[promoted] == full.bins.mantissas[promoted]).all()
         histogram = got.histogram
         assert s.n == delta.size
         promotion = histogram.promote(keep, s.n)
@@ -96,13 +100,9 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
         assert settled(s, final).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
             copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.memory)
-            cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-            counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
-            streams = -(-s.units // units)
-            arrays = (final, copied.marks, copied.codes, copied.numbers, counts)
-            kernels.settle_tokens(0, streams, units, *arrays)
+            tokens = prefix._tokens(copied, final, units, max(n, 1))
             assert spread_codes(copied).tolist() == expected.tolist()
-            assert counts[1:].sum(axis=1).tolist() == all_buckets.count[:n].tolist()
+            assert tokens.sum(axis=1)[:n].tolist() == all_buckets.count[:n].tolist()
     assert [a.tobytes() for a in (*u, *track)] == before
 
 
@@ -132,8 +132,8 @@ def test_what_is_told_is_whole_though_a_rise_is_lost(monkeypatch: pytest.MonkeyP
         histogram = got.histogram
         full, stated = full_histogram(delta), histogram.count > 0
         assert stated.sum() == 2
-        for name in ("count", "low", "high"):
-            got, expected = getattr(histogram, name), getattr(full, name)
+        for name in ("members", "low", "high"):
+            got, expected = getattr(histogram.bins, name), getattr(full.bins, name)
             assert got[stated].tolist() == expected[stated].tolist()
 
 
@@ -235,7 +235,7 @@ def test_little_is_noted_in_vain() -> None:
 def test_a_probe_that_sees_more_than_all_the_rest() -> None:
     """The largest values only where it looks: none of them is lost."""
     u = np.random.default_rng(0).normal(size=9 * UNIT).astype(F32)
-    place = (UNIT - kernels.BLOCK) // 2  # the first block of a large tensor that is looked at
+    place = (UNIT - BLOCK) // 2  # the first block of a large tensor that is looked at
     for at in (place - 1, place + 255, 8 * UNIT + place):
         changed = u.copy()
         changed[at : at + 50] *= np.float32(1e6)

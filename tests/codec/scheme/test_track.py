@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import StateMismatchError, StreamError, TrackDigestError
-from codec.scheme import huffman, kernels
+from codec.scheme import huffman
 from codec.scheme.delta import alphabets
 from codec.scheme.digest import digest
+from codec.scheme.kernels import codes, decode
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import check_same_layout
 from tests.bits import same
@@ -462,7 +463,7 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
         tracker = codec.Tracker(first)
         prepared = tracker.prepare(second)
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "write" if name == "step" else "read", interrupt)
+            patch.setattr(*((codes, "write") if name == "step" else (decode, "read")), interrupt)
             with pytest.raises(KeyboardInterrupt):
                 tracker.step(second) if name == "step" else tracker.commit(prepared)
         for use in (tracker.step, tracker.prepare):
@@ -470,7 +471,7 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
                 use(second)
     tracker = codec.Tracker(first)
     with monkeypatch.context() as patch:
-        patch.setattr(kernels, "write", interrupt)
+        patch.setattr(codes, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
             tracker.prepare(second)
     assert same(tracker.state, codec.Tracker(first).state)

@@ -1,36 +1,22 @@
-"""Kernels are compiled beside, unless they are there."""
+"""Kernels are loaded, or compiled, while others work; nobody has to wait for them."""
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+import codec
 from codec import child
-from codec.scheme import warmup
-from codec.scheme.quantize import quantize
-from codec.scheme.stream import decode, encode
-from codec.scheme.tables import CodeTable
+from codec.scheme import twins, warmup
+from codec.scheme.warmup import COMPILING_SECONDS, LOADING_SECONDS, NS_A_BYTE, NS_A_VALUE
 
-
-def test_the_encoding_made_by_hand_is_what_the_encoder_makes() -> None:
-    """Else a decoder might be compiled for other types, or read nonsense."""
-    values = np.zeros(300, np.float32)
-    values[[3, 50, 120, 121, 290]] = 0.5, -0.25, 0.5, 1, 0.5
-    encoded = encode(quantize(values, 2))
-    assert encoded.table is not None
-    by_hand = warmup.made_by_hand(CodeTable(encoded.table.lengths, classes=1))
-    for made, expected in ((by_hand, encoded), (by_hand.payload, encoded.payload)):
-        for name in vars(expected).keys() - {"payload", "table"}:
-            np.testing.assert_array_equal(getattr(made, name), getattr(expected, name), name)
-    np.testing.assert_array_equal(warmup._LENGTHS, encoded.table.lengths)
-    np.testing.assert_array_equal(decode(by_hand).codes, decode(encoded).codes)
+pytest.importorskip("numba")
 
 
 def run(code: str, **environment: str) -> str:
@@ -46,21 +32,17 @@ WARM = """
 import tempfile
 import numpy as np
 import codec
-from codec.scheme import kernels, warmup
+from codec.scheme import kernels
+from codec.scheme.kernels import machine
 
 def compiled():
-    signatures = (getattr(kernel, "signatures", []) for kernel in vars(kernels).values())
-    return sum(len(each) for each in signatures)
+    modules = [getattr(kernels, file) for file in machine.FILES]
+    made = {id(f): f for module in modules for f in vars(module).values()}
+    return sum(len(getattr(f, "signatures", [])) for f in made.values())
 
-everything, warmup.warm_up = warmup.warm_up, lambda: None
-warmup.compile_all()
-decoders = list(kernels.read.signatures)
-values = np.linspace(-1, 1, 300_000, dtype=np.float32)
-tracker = codec.Tracker({"w": values * 0}, coder="huffman")
-tracker.track.preview(tracker.prepare({"w": values}))
-print(len(decoders), kernels.read.signatures == decoders)
-everything()
+codec.warm_up()
 before = compiled()
+values = np.linspace(-1, 1, 300_000, dtype=np.float32)
 for coder in ("runlength", "huffman"):
     for target in ({"tolerance": 0.1}, {"tolerance": 0.001}, {"budget": 0.04}, {"budget": 0.3}):
         tracker = codec.Tracker({"w": values * 0}, coder=coder, **target)
@@ -70,51 +52,62 @@ for coder in ("runlength", "huffman"):
 with tempfile.TemporaryDirectory() as folder, codec.Checkpointer(folder + "/run.lcc") as saved:
     for step in range(3):  # the third reads the table of the second
         saved.save(step, {"w": values * step})
-codec.quantize(values, 2).buckets.energies(values)
 print(before > 10, compiled() == before)
 """
 
 
 def test_kernels_are_warm() -> None:
-    """Steps and saves compile nothing after warm_up, with codes of 1 byte nor of 2; nor another
-    decoder than the one that is compiled first."""
-    assert run(WARM).split() == ["1", "True", "True", "True"]
+    """Steps and saves compile nothing after warm_up, with codes of 1 byte nor of 2."""
+    assert run(WARM).split() == ["True", "True"]
 
 
-LOOK = """
-import os
-from pathlib import Path
-from codec.scheme import kernels, warmup
-print(warmup.is_compiled())
-folder = Path(kernels.read.stats.cache_path)
-folder.mkdir(parents=True, exist_ok=True)
-(folder / "kernels.read-1.py311.nbi").touch()
-print(warmup.is_compiled())
-entry = folder / "kernels.read_steps-1.py311.nbi"
-entry.touch()
-print(warmup.is_compiled())
-os.utime(entry, (1, 1))
-print(warmup.is_compiled())
-"""
+def test_an_edited_callee_is_noticed(tmp_path: Path) -> None:
+    """numba itself looks at the file of a function alone; the stamp is that of the folder."""
+    folder = tmp_path / "codec" / "scheme"
+    source = Path(codec.__file__).parent
+    for path in source.rglob("*.py"):
+        target = tmp_path / "codec" / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    code = "import numpy as np; from codec.scheme.twins import PAIRS; import codec.scheme.stream; "
+    code += "print(codec.__file__, PAIRS['huffman.log2'].compiled(np.full(1, 8.0))[0])"
+
+    def logarithm() -> str:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        place, number = done.stdout.split()
+        assert Path(place).parent == tmp_path / "codec"
+        return number
+
+    assert logarithm() == "3.0"
+    assert list((folder / "kernels" / "__pycache__").glob("*.nbi"))
+    machine_file = folder / "kernels" / "machine.py"
+    text = machine_file.read_text()
+    assert text.count("return exponent + 2 /") == 1
+    machine_file.write_text(text.replace("return exponent + 2 /", "return 40 + exponent + 2 /"))
+    assert logarithm() == "43.0"
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has no kernels yet."""
+    monkeypatch.setattr(twins._choice, "is_loaded", False)
+    monkeypatch.setattr(warmup, "_beside", warmup._Beside())
 
 
 def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warmup, "_LOADED", threading.Event())
-    warmup.warm_up()
-    monkeypatch.setattr(warmup, "quantize", None)  # any work from here on fails
-    warmup.warm_up()
+    codec.warm_up()
+    monkeypatch.setattr(warmup, "_call_all", None)  # any work from here on fails
+    codec.warm_up()
+    warmup.load_beside()
+    assert twins.takes_compiled()
 
 
-def test_what_counts_as_compiled(tmp_path: Path) -> None:
-    """The first kernel and the last one; an older entry is of another version of the kernels."""
-    answers = run(LOOK, NUMBA_CACHE_DIR=str(tmp_path)).split()
-    assert answers == ["False", "False", "True", "False"]
-
-
-def test_a_process_starts_only_where_something_is_to_be_compiled(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("compiled", [False, True])
+def test_kernels_are_loaded_beside(
+    compiled: bool, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no process is no error: what is needed is compiled here."""
+    """What numba's cache lacks is compiled by another process first."""
     commands: list[list[str]] = []
 
     class Process:
@@ -124,38 +117,79 @@ def test_a_process_starts_only_where_something_is_to_be_compiled(
         def wait(self) -> int:
             return 0
 
-    ends: list[Any] = []
     monkeypatch.setattr(warmup.subprocess, "Popen", Process)
-    monkeypatch.setattr(warmup.atexit, "register", lambda *call: ends.append(call))
-    monkeypatch.setattr(warmup, "threads", lambda: 2)
-    monkeypatch.setattr(warmup, "is_compiled", lambda: True)
-    assert warmup.warm_up_beside() is None
-    assert not commands
-    monkeypatch.setattr(warmup, "is_compiled", lambda: False)
-    process: Any = warmup.warm_up_beside()
-    assert type(process) is Process
-    assert ends == [(warmup._end, process, os.getpid())]
-    warmup._end(process, os.getpid() + 1)  # in a fork: nothing is ended, and nobody waits
-    assert commands[0][0] == sys.executable
-    assert commands[0][-1].endswith("compile_all()")
-    monkeypatch.setattr(warmup, "threads", lambda: 1)
-    assert warmup.warm_up_beside() is None
-    monkeypatch.setattr(warmup, "threads", lambda: 2)
+    monkeypatch.setattr(warmup, "is_compiled", lambda: compiled)
+    assert not twins.takes_compiled()
+    warmup.load_beside()
+    warmup.load_beside()  # once is enough
+    assert warmup._beside.thread is not None
+    warmup._beside.thread.join()
+    assert twins.takes_compiled()
+    assert [command[0] for command in commands] == [] if compiled else [sys.executable]
 
+
+def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "is_installed", lambda: False)
+    codec.warm_up()
+    warmup.load_beside()
+    warmup.wait_for(10**12)
+    assert not twins.takes_compiled()
+    assert warmup._beside.thread is None
+    assert not warmup.is_too_slow(10**12)  # no better way will come
+
+
+def test_no_process_is_no_error(
+    fresh: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise OSError("no more processes")
 
     monkeypatch.setattr(warmup.subprocess, "Popen", refused)
-    assert warmup.warm_up_beside() is None
-    monkeypatch.setattr(warmup.subprocess, "Popen", Process)
-    monkeypatch.setattr(warmup, "is_compiled", refused)
-    assert warmup.warm_up_beside() is None
+    monkeypatch.setattr(warmup, "is_compiled", lambda: False)
+    with caplog.at_level(logging.INFO):
+        warmup.load_beside()
+        assert warmup._beside.thread is not None
+        warmup._beside.thread.join()
+    assert "no more processes" in caplog.text
+    assert not twins.takes_compiled()
 
 
-def test_the_process_ends_with_this_one(tmp_path: Path) -> None:
-    """It does not go on compiling for a server that was stopped."""
-    code = "from codec.scheme import warmup; warmup.threads = lambda: 2; "
-    code += "print(warmup.warm_up_beside().pid)"
+def test_what_is_large_waits_and_what_is_small_does_not(
+    fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[bool] = []
+    monkeypatch.setattr(warmup, "warm_up", lambda: loaded.append(True))
+    for compiled, seconds in ((True, LOADING_SECONDS), (False, COMPILING_SECONDS)):
+        monkeypatch.setattr(warmup, "is_compiled", lambda compiled=compiled: compiled)
+        nbytes = int(seconds * 1e9 / NS_A_BYTE)
+        warmup.wait_for(nbytes - 10)
+        assert not loaded
+        warmup.wait_for(nbytes + 10)
+        assert loaded.pop()
+    values = int(warmup.PLAIN_SECONDS * 1e9 / NS_A_VALUE)
+    assert [warmup.is_too_slow(n) for n in (values - 10, values + 10)] == [False, True]
+    monkeypatch.setattr(twins._choice, "is_loaded", True)
+    assert not warmup.is_too_slow(values + 10)
+
+
+ENDS = """
+import time
+from codec.scheme import warmup
+
+warmup.load_beside()
+while warmup._beside.process is None:
+    time.sleep(0.01)
+print(warmup._beside.process.pid)
+"""
+
+
+def test_nothing_goes_on_behind_the_end(tmp_path: Path) -> None:
+    """A process that ends at once leaves no compiler behind."""
+    code = "from codec.scheme import warmup; import time; warmup.load_beside(); "
+    code += (
+        "b = warmup._beside; [time.sleep(0.01) for _ in iter(lambda: b.process is None, False)]; "
+    )
+    code += "print(b.process.pid)"
     pid = int(run(code, NUMBA_CACHE_DIR=str(tmp_path)))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -23,6 +23,7 @@ import torch
 import codec
 from codec.errors import TrackDigestError
 from codec.scheme import workers
+from codec.scheme.kernels import collect
 from codec.scheme.workers import Scratch, pieces, spread
 
 ROOT = Path(codec.__file__).resolve().parents[1]
@@ -350,14 +351,14 @@ def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> No
     first, second = walk(1)
     tracker = codec.Tracker(first)
     expected = everything(codec.Tracker(first), [second])
-    original = workers.kernels.collect
+    original = collect.survivors
 
-    def collect(*args: Any) -> Any:
+    def survivors(*args: Any) -> Any:
         if args[3] > 10:
             raise MishapError
         return original(*args)
 
-    monkeypatch.setattr(workers.kernels, "collect", collect)
+    monkeypatch.setattr(collect, "survivors", survivors)
     before = {k: a.tobytes() for k, a in tracker.state.items()}
     with pytest.raises(MishapError):
         tracker.step(second)
@@ -390,6 +391,7 @@ seen = {}
 
 def work(i):
     gate.wait()
+    codec.warm_up()
     coder = ("runlength", "huffman")[i % 2]
     if i < 4:
         tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, coder=coder)
@@ -501,24 +503,26 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 READ_ONLY = """
 import numpy as np
 import codec
-from codec.scheme import kernels
+from codec.scheme.kernels import machine
+from codec.scheme.twins import PAIRS
 
 print(codec.__file__)
 print(codec.dequantize(codec.quantize(np.arange(-5, 5.0), 2)).tolist())
-print(type(kernels.assign_codes._cache).__name__)
+PAIRS["huffman.log2"].compiled(np.ones(1))
+print(type(machine.log2._cache).__name__)
 """
 
 
 @pytest.mark.exhaustive
 def test_read_only_install(tmp_path: Path) -> None:
-    """Numba finds no folder for a cache, and says so by a RuntimeError. The codec then has one
-    among temporary files, but never takes code that others may have put there.
+    """There is no folder for a cache. The codec then has one among temporary files, but never takes
+    code that others may have put there.
 
     A file where a folder should be made stops even root, whom permissions would not.
     """
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "codec", tmp_path / "codec", ignore=without)
-    cache = tmp_path / "codec" / "scheme" / "__pycache__"
+    cache = tmp_path / "codec" / "scheme" / "kernels" / "__pycache__"
     cache.write_text("no folder")
     nowhere = str(cache / "below")
     places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -34,14 +33,6 @@ def test_any_two_texts(old: str, new: str) -> None:
         change = edits.change_of(old, new)
         assert edits.applied(old, change, MOST) == new
         assert len(change) <= max(len(new), 1)
-
-
-@given(st.lists(texts, min_size=1, max_size=6))
-def test_changes_of_one_value_are_composed(all_texts: list[str]) -> None:
-    pairs = [(a, b) for a, b in pairwise(all_texts) if a != b]
-    changes = [edits.change_of(a, b) for a, b in pairs]
-    if changes:
-        assert edits.applied(all_texts[0], edits.composed(changes), MOST) == all_texts[-1]
 
 
 def history(n: int) -> dict[str, Any]:

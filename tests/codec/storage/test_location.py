@@ -48,7 +48,6 @@ ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
     "Chain": lambda path, _: codec.Chain(path),
     "restore": lambda path, _: codec.restore(path),
     "verify": lambda path, _: codec.verify(path),
-    "merge": lambda path, _: codec.merge(path),
     "compact": lambda path, _: codec.compact(path),
     "pack": lambda path, run: codec.Chain(run).pack(path),
     "unpack from": lambda path, run: codec.chain.upkeep.unpack(path, run / "new"),
@@ -78,7 +77,7 @@ def test_what_is_no_path(entry: str, run: Path, tmp_path: Path, monkeypatch: Pat
 
 
 COMMANDS = "info @|verify @|restore @ -o x.pt|restore run -o @|export @ -o x.pt|export run -o @"
-COMMANDS += "|export run --all pt -o @|merge @|compact @|pack @ -o x|pack run -o @|unpack @ -o x"
+COMMANDS += "|export run --all pt -o @|compact @|pack @ -o x|pack run -o @|unpack @ -o x"
 COMMANDS += "|unpack run -o @|compress x.safetensors -o @"
 
 

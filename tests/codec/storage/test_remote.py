@@ -237,10 +237,8 @@ def test_the_same_chain_as_on_disk(
     with pytest.raises(ArchiveError, match=r"^memory://bucket/run\.lcc\.zip: ends too early"):
         codec.Chain("memory://bucket/run.lcc.zip")
 
-    changes = [codec.merge(path, 3, quick=True) for path in (URL, here)]
-    changes += [codec.compact(path, base=True) for path in (URL, here)]
-    assert len({(c.records, c.nbytes) for c in changes[:2]}) == 1
-    assert len({(c.records, c.nbytes) for c in changes[2:]}) == 1
+    changes = [codec.compact(path, base=True) for path in (URL, here)]
+    assert len({(c.records, c.nbytes) for c in changes}) == 1
     assert codec.verify(URL) == codec.verify(here)
     upkeep.unpack(URL, "memory://bucket/copy.lcc")
     assert codec.verify("memory://bucket/copy.lcc") == codec.verify(here)
@@ -315,7 +313,7 @@ def test_one_writer(store: dict[str, Any]) -> None:
     first = codec.Checkpointer(FLAKY)
     training.save(first, 0)
     said = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
-    for call in (codec.Checkpointer, codec.merge, codec.compact):
+    for call in (codec.Checkpointer, codec.compact):
         with pytest.raises(LockedError, match=said):
             call(FLAKY)
     training.save(first, 1)
@@ -706,7 +704,7 @@ def test_a_short_read_of_anothers_record(monkeypatch: Patch, store: dict[str, An
 def test_an_interrupted_opening_holds_no_token(store: dict[str, Any], monkeypatch: Patch) -> None:
     for place in (
         "storage.lease.LeasedStore._is_conditional",
-        "saving.checkpointer.warm_up_beside",
+        "saving.checkpointer.load_beside",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"codec.{place}", interrupt)
@@ -815,7 +813,7 @@ def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) 
         with pytest.raises(codec.WriteError, match="the answer was lost"):
             training.save(checkpoints, 2)
     with pytest.raises(LockedError, match="without knowing whether its newest save arrived"):
-        codec.merge(FLAKY)
+        codec.compact(FLAKY)
     with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
         store[path] = late[0]
         for step in (3, 4):
@@ -1045,7 +1043,7 @@ def test_over_http(run: Path, server: str, capsys: Capture) -> None:
     assert main(["verify", f"{signed}?signature=geheimer"]) == 0
     assert main(["verify", f"{signed}?other=geheim"]) == 1
     assert main(["verify", f"{signed}?other=%67eheim%2B%2Fgeheim&more=geheim,2"]) == 1
-    assert main(["merge", f"{signed}?signature=geheim"]) == 2
+    assert main(["compact", f"{signed}?signature=geheim"]) == 2
     said = capsys.readouterr()
     assert "can only be read" in said.err
     assert "geheim" not in said.out + said.err
@@ -1257,7 +1255,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
         assert training.save(checkpoints, 8).kind == "delta"
         way.counted()
         with pytest.raises(LockedError, match="another writer"):
-            codec.merge(S3, storage_options=options)
+            codec.compact(S3, storage_options=options)
     training.check(S3, options)
     way.counted()
     seen = codec.restore(S3, storage_options=options)
@@ -1313,11 +1311,11 @@ def test_s3_asynchronously_and_in_commands(
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
     assert main(["pack", S3, "-o", zipped]) == main(["export", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
-    assert main(["merge", S3, "--steps", "2"]) == 0
+    assert main(["compact", S3, "--base"]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
     capsys.readouterr()
     assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
-    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "2 records"]
+    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "4 records"]
     with pytest.raises(SystemExit):
         main(["pack", S3, "-o", "s3://bucket/other.lcc.zip"])
     assert main(["verify", "s3://bucket/none.lcc"]) == 1

@@ -21,8 +21,7 @@ import codec
 from codec.errors import StepNotFoundError
 from lcviz.export import archive as archives
 from lcviz.export import page as export_page
-from lcviz.export.archive import pack, restore, safe_name, verify
-from lcviz.export.receipt import of_archive, problems
+from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
 
 MakeRun = Callable[..., Run]
@@ -74,17 +73,6 @@ def test_the_name_tells_the_settings(make_run: MakeRun, changes: dict[str, Any],
     package = pack(finished(run))
     assert package.name == f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
     assert package.coding == run.settings.coding
-
-
-def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:
-    """Each has several steps; it is exported as it is, and so is its receipt right."""
-    chain = make_chain(*({"w": torch.arange(90.0) * i} for i in range(9)))
-    codec.merge(chain, steps=4)
-    codec.Chain(chain).pack(chain.with_name("merged.zip"))
-    package = verify("merged", chain.with_name("merged.zip").read_bytes(), None)
-    assert package.steps == tuple(range(9))
-    assert [e.kind for e in package.entries] == ["base", "merged", "merged"]
-    assert problems(of_archive(package), package.data) == []
 
 
 def test_a_track_that_changed_in_memory_is_refused(shared: Run, monkeypatch: Patch) -> None:

@@ -13,13 +13,13 @@ from lcviz.lab.records import RecordFacts
 
 
 def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:
-    base, delta = (Entry(i, kind, "", 9, i) for i, kind in enumerate(("base", "delta")))
+    base, delta = (Entry(i, kind, "", 9) for i, kind in enumerate(("base", "delta")))
     runs = [
         Watched(
             f"r{i}",
             tmp_path,
             i,
-            summarize([RecordFacts(base, 1, (0,), None, 9), RecordFacts(delta, stamp, (1,))]),
+            summarize([RecordFacts(base, 1, None, 9), RecordFacts(delta, stamp)]),
         )
         for i, stamp in enumerate([30, *range(28, 14, -1)])
     ]
@@ -38,8 +38,8 @@ def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
     for largest, log in ((1000, False), (2100, True)):  # bytes, beside a record of 100
         runs = []
         for i, nbytes in enumerate((100, largest)):
-            base, delta = Entry(0, "base", "", 9, 0), Entry(1, "delta", "", nbytes, 1)
-            facts = [RecordFacts(base, 1, (0,), None, 9000), RecordFacts(delta, 2, (1,), Coding())]
+            base, delta = Entry(0, "base", "", 9), Entry(1, "delta", "", nbytes)
+            facts = [RecordFacts(base, 1, None, 9000), RecordFacts(delta, 2, Coding())]
             runs.append(Watched(f"r{i}", tmp_path, i, summarize(facts)))
         drawn = runs_over_steps(runs, "share")
         assert drawn is not None
@@ -51,8 +51,8 @@ def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
 
 
 def test_long_names_are_shortened_unless_only_their_beginnings_differ(tmp_path: Path) -> None:
-    base, delta = Entry(0, "base", "", 9, 0), Entry(1, "delta", "", 9, 1)
-    summary = summarize([RecordFacts(base, 1, (0,), None, 9), RecordFacts(delta, 2, (1,))])
+    base, delta = Entry(0, "base", "", 9), Entry(1, "delta", "", 9)
+    summary = summarize([RecordFacts(base, 1, None, 9), RecordFacts(delta, 2)])
     long = "seed-0-of-a-sweep-of-learning-rates.lcc"
     for other, labels in (
         ("b.lcc", ["…a-sweep-of-learning-rates.lcc", "b.lcc"]),

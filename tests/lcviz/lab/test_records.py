@@ -30,7 +30,7 @@ ONLY_DECODED = {
     *("stream-early", "stream-late", "steps-symbol"),
     *("token-class", "token-late", "token-symbol", "track"),
     *(f"residual-{x}" for x in ("class", "early", "late", "run", "symbol", "track")),
-    *("arithmetic-late", "arithmetic-other", "arithmetic-rank", "arithmetic-symbol"),
+    *("context-late", "context-other", "context-same", "context-symbol"),
 }
 
 
@@ -62,11 +62,6 @@ def contents(path: Path, known: Catalogue | None = None) -> Catalogue:
 
 def heads(path: Path) -> list[RecordFacts]:
     return list(read_heads(codec.Chain(path), path if path.is_dir() else None, {}).values())
-
-
-@pytest.mark.parametrize(("name", "version"), [("run", 1), ("contexts", 2)])
-def test_the_format_that_a_chain_needs(name: str, version: int) -> None:
-    assert summary_of(GOLDEN / f"{name}.lcc").format == version
 
 
 def summary_of(path: Path) -> Summary:
@@ -141,18 +136,15 @@ def test_a_layout_that_changes(tmp_path: Path) -> None:
             state = {"w": w, "window": np.arange(10 + i // 3), "rows": w[: 3 + i // 4].copy()}
             state |= {"new": w[:3] * 2} if 5 < i < 9 else {}
             sizes.append(chain.save(3 * i, state).full_nbytes)
-    for merged in (False, True):
-        if merged:
-            assert codec.merge(path, 2).records[1] < 12
-        found = contents(path).records
-        for facts in found:
-            nbytes = sizes[facts.entry.step // 3]
-            assert (facts.problem, facts.full_nbytes, facts.reached) == ("", nbytes, True)
-            assert facts.levels is None or facts.levels > 0
-        summary = summarize(found)
-        assert (summary.full_nbytes, summary.state_nbytes) == (sum(sizes), sizes[-1])
-        assert summarize(heads(path)).full_nbytes == 12 * sizes[0]
-        assert summary.problems == ()
+    found = contents(path).records
+    for facts in found:
+        nbytes = sizes[facts.entry.step // 3]
+        assert (facts.problem, facts.full_nbytes, facts.reached) == ("", nbytes, True)
+        assert facts.levels is None or facts.levels > 0
+    summary = summarize(found)
+    assert (summary.full_nbytes, summary.state_nbytes) == (sum(sizes), sizes[-1])
+    assert summarize(heads(path)).full_nbytes == 12 * sizes[0]
+    assert summary.problems == ()
 
 
 def test_only_new_records_are_read(tmp_path: Path, reads: list[int]) -> None:
@@ -219,31 +211,19 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
     next(path.glob("00000012.*")).unlink()
     found = summarize(contents(path, whole).records)
     (problem,) = found.problems
-    assert problem.startswith("00000015.delta.safetensors: the record before it")
+    assert problem.startswith("00000015.delta.safetensors: its parent")
     assert str(whole.records[4].digest) in problem
     assert found.reached == (0, 3, 6, 9)
 
     other = write(tmp_path / "other.lcc", 11, seed=9)
     shutil.copy(next(other.glob("00000030.*")), tmp_path / "foreign.lcc")
     (problem,) = summarize(contents(tmp_path / "foreign.lcc").records).problems
-    assert problem.startswith("00000030.delta.safetensors: the record before it, digest ")
+    assert problem.startswith("00000030.delta.safetensors: its parent, digest ")
 
 
-def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
+def test_a_compacted_chain(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 14)
     before = contents(path)
-    shutil.copytree(path, kept := tmp_path / "kept")
-    codec.merge(path, 6)
-    merged = summary_of(path)
-    assert summarize(contents(path, before).records) == merged
-    assert merged.kinds["merged"] == 2
-    codec.merge(overlap := shutil.copytree(kept, tmp_path / "overlap.lcc"), 6)
-    for delta in kept.glob("*.delta.*"):
-        shutil.copy(delta, overlap)
-    whole = summary_of(overlap)
-    assert whole.steps == tuple(range(0, 42, 3))
-    assert whole.full_nbytes == 14 * FULL  # no step twice
-    assert sum(f.aside for f in contents(overlap).records) == 12
     codec.compact(path, base=True)
     write(path, 18, 14)
     for file in path.glob("*.safetensors"):
@@ -255,7 +235,7 @@ def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     assert (first.entry.kind, first.tables_reused) == ("delta", 1)  # a table that the base holds
 
 
-FILES = [(DELTA, file) for file in sorted(BAD.glob("*.safetensors")) if file.stem != "version"]
+FILES = [(DELTA, file) for file in sorted(BAD.glob("*.safetensors"))]
 FILES += [(BASE, file) for _, file in FILES if re.search("base|^trunc|^version|^res.*0", file.stem)]
 
 
@@ -296,7 +276,7 @@ def test_what_is_cut_off_misnamed_or_no_file(tmp_path: Path) -> None:
         assert "delta of step 9, found delta of step 3" in wrong
         assert "00000012.delta.safetensors: cannot be read: " in none
         assert pipe.endswith("is not a regular file")
-    assert summarize(heads(path)).steps == (0, 3)
+        assert found.steps == (0, 3, 6, 9, 12, 15)  # by the names of the files
 
 
 @pytest.mark.parametrize("packed", [False, True])

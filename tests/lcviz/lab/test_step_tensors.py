@@ -9,7 +9,6 @@ import pytest
 
 import codec
 from codec.errors import StepNotFoundError
-from codec.record.merged import merged_of
 from codec.state.tensors import TensorSpec
 from lcviz.lab.codewords import first_words
 from lcviz.lab.step_tensors import numbers, rebuild_step, word_bits
@@ -139,29 +138,6 @@ def test_bits_of_several_streams() -> None:
         e = group.encoded
         assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
     assert e.payload.streams.size > 1
-
-
-def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray]) -> None:
-    """Shares over steps and tensors add up to all code words of the record, layer by layer."""
-    path = write(tmp_path / "run.lcc", state, scope="tensor")
-    plain = [rebuild_step(codec.Chain(path), step) for step in range(STEPS)]
-    codec.merge(path, STEPS - 1)
-    chain = codec.Chain(path)
-    merged = [rebuild_step(chain, step) for step in range(STEPS)]
-    for one, other in zip(plain, merged):
-        for a, b in zip(one.tensors, other.tensors):
-            assert (a.changed, a.largest, a.stored) == (b.changed, b.largest, b.stored)
-            assert (a.low, a.high, a.mean, a.std) == (b.low, b.high, b.mean, b.std)
-    (entry,) = (e for e in chain.entries if e.kind == "merged")
-    layers = merged_of(chain.read(entry), chain.at(0).track.layout).layers
-    assert len(layers) > 1  # so that steps of the record are not those of the words
-    for layer in layers:
-        shares = 0.0
-        for facts in (merged[step.number] for step in layer.steps):
-            assert facts.together == len(layer.steps)
-            coded = [t for t in facts.tensors if t.stored == "codes"]
-            shares += sum(t.bits * t.n for t in coded if t.bits is not None)
-        assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))
 
 
 def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:

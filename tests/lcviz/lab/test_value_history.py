@@ -60,31 +60,32 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("chain") / "run.lcc")
 
 
-@pytest.fixture(params=["as saved", "merged", "archive"])
+@pytest.fixture(params=["as saved", "compacted", "archive"])
 def source(request: pytest.FixtureRequest, path: Path, tmp_path: Path) -> Path:
     if request.param == "archive":
         codec.Chain(path).pack(tmp_path / "run.lcc.zip")
         return tmp_path / "run.lcc.zip"
     copied = tmp_path / "run.lcc"
     shutil.copytree(path, copied)
-    if request.param == "merged":
-        codec.merge(copied, 4)
-        assert "merged" in {e.kind for e in codec.Chain(copied).entries}
+    if request.param == "compacted":
+        codec.compact(copied, 4, base=True)
     return copied
 
 
 @pytest.mark.parametrize("place", [None, AT, (30, 1)])
 def test_each_value_is_the_restored_one(source: Path, place: Place | None) -> None:
     history, stretches = read_all(source, "w", place)
-    assert [s.base for s in stretches] == [0, 4, 8]
+    compacted = (source / "00000009.base.safetensors").exists()
+    bases = [0, 4, 8, *[9] * compacted]
+    assert [s.base for s in stretches] == bases
     at = place or AT
-    expected = [
-        (step, element(codec.restore(source, step)["w"], at), step % 4 == 0)
-        for step in range(STEPS)
-    ]
+    steps = [(step, step in (0, 4, 8)) for step in range(STEPS)] + [(9, True)] * compacted
+    expected = [(step, element(codec.restore(source, step)["w"], at), base) for step, base in steps]
     found = [(p.step, p.value, p.is_base) for p in history.points(stretches, at)]
     assert found == expected
-    assert [value is None for _, value, _ in found] == [place == (30, 1)] * 3 + [False] * 7
+    assert [value is None for _, value, _ in found] == [place == (30, 1)] * 3 + [False] * (
+        len(steps) - 3
+    )
     assert not any(map(history.missing, stretches))
     kept = {type(values) for values in history.values.values()} - {type(None)}
     assert kept == ({np.ndarray} if place is None else {float})

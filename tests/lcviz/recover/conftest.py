@@ -42,28 +42,25 @@ def recovering(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Calla
 
 @pytest.fixture(scope="session")
 def timelines() -> tuple[Timeline, ...]:
-    """Iterations 9, 10 and 11 of 10 ms each, saved in three ways; the merged one merges."""
-    return _line(of.SYNCHRONOUS), _line(of.ASYNCHRONOUS), _line(of.MERGED, merges=True)
+    """Iterations 9, 10 and 11 of 10 ms each, saved in two ways."""
+    return _line(of.SYNCHRONOUS), _line(of.ASYNCHRONOUS)
 
 
-def _line(way: str, merges: bool = False) -> Timeline:
+def _line(way: str) -> Timeline:
     """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
     late = 0.002 if way == of.ASYNCHRONOUS else 0.0
     loop = (
         Span(of.TRAINS, 9, 0.0, 0.010),
         Span(of.STANDS_STILL, 9, 0.010, 0.014 - late),
         Span(of.TRAINS, 10, 0.014, 0.024),
-        Span(of.STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
+        Span(of.STANDS_STILL, 10, 0.024, 0.028),
         Span(of.TRAINS, 11, 0.060, 0.070),
     )
-    saver = [
+    saver = tuple(
         Span(what, step, begin + i / 1000, begin + (i + 1) / 1000)
         for step, begin in ((9, 0.010 + late), (10, 0.024 + late))
         for i, what in enumerate((of.ENCODES, of.CHECKS, of.WRITES, of.COMMITS))
-    ]
-    if merges:
-        saver += [Span(of.MERGES, 10, 0.030, 0.050), Span(of.REOPENS, 10, 0.050, 0.060)]
+    )
     durable = ((-0.01, 8), (0.014 + late, 9), (0.028 + late, 10))
     given = ((-0.02, 8), (0.012, 9), (0.026, 10))
-    nbytes, records = (900, 2) if merges else (1000, 10)
-    return Timeline(way, 9, loop, tuple(saver), given, durable, nbytes, records, 11, "t")
+    return Timeline(way, 9, loop, saver, given, durable, 1000, "t")

@@ -16,9 +16,6 @@ from lcviz.recover.timelines import (
     ASYNCHRONOUS,
     COMMITS,
     ENCODES,
-    MERGED_AT_ONCE,
-    MERGES,
-    REOPENS,
     SHOWN,
     STANDS_STILL,
     SYNCHRONOUS,
@@ -48,14 +45,14 @@ def measured(forks: None) -> tuple[tuple[Timeline, ...], list[tuple[int, int]]]:
 def test_every_way_shows_the_same_iterations(measured: Any) -> None:
     found, told = measured
     assert tuple(line.way for line in found) == WAYS
-    assert DRILL.before == 32  # at least 20, and just after a merge
+    assert DRILL.before == 20
     for line in found:
-        assert line.first == 33
-        assert [s.step for s in line.loop if s.activity == TRAINS] == list(range(33, 65))
-        assert [s.step for s in line.pauses] == list(range(34, 65, 2))
+        assert line.first == 21
+        assert [s.step for s in line.loop if s.activity == TRAINS] == list(range(21, 53))
+        assert [s.step for s in line.pauses] == list(range(22, 53, 2))
         assert len(line.pauses) == SHOWN
         assert line.loop[0].begin == 0
-    n = 3 * DRILL.iterations
+    n = 2 * DRILL.iterations
     assert told == [(i, n) for i in range(n)]
 
 
@@ -80,17 +77,10 @@ def test_the_saver_is_the_loop_itself_unless_asynchronous(measured: Any) -> None
                 assert given[step] <= pauses[step].end
 
 
-def test_deltas_are_merged_and_all_steps_restore(measured: Any) -> None:
-    plain, background, merged = measured[0]
-    every = DRILL.iterations // DRILL.interval
-    assert plain.records == background.records == every == merged.records * MERGED_AT_ONCE
-    assert {line.steps for line in measured[0]} == {every + 1}
-    assert {line.track for line in measured[0]} == {plain.track}
-    assert plain.nbytes == background.nbytes > merged.nbytes
-    for what in (MERGES, REOPENS):
-        assert [s.step for s in merged.saver if s.activity == what] == [48, 64]
-    assert not [s for s in (*plain.saver, *background.saver) if s.activity in (MERGES, REOPENS)]
-    assert len([s for s in merged.saver if s.activity == ENCODES]) == SHOWN
+def test_both_ways_save_the_same(measured: Any) -> None:
+    plain, background = measured[0]
+    assert plain.track == background.track
+    assert plain.nbytes == background.nbytes > 0
 
 
 def test_what_a_crash_leaves_by_recounting(measured: Any) -> None:
@@ -100,7 +90,7 @@ def test_what_a_crash_leaves_by_recounting(measured: Any) -> None:
             known = line.handed_over if line.way == ASYNCHRONOUS and not machine else line.durable
             for i in range(30):
                 second = i * line.end / 29
-                done = 32
+                done = 20
                 for span in line.loop:
                     if span.activity == TRAINS and span.end <= second:
                         done = span.step
@@ -122,7 +112,7 @@ def test_medians_and_shares() -> None:
     given = ((-1.0, 0), (3, 1), (6, 2), (14, 3))
     known = ((-0.5, 0), (4, 1), (7.5, 2), (17, 3))
     loop, saver = tuple(Span(*one) for one in ends), (Span(ENCODES, 3, 15, 17),)
-    line = Timeline(ASYNCHRONOUS, 1, loop, saver, given, known, 30, 3, 4, "")
+    line = Timeline(ASYNCHRONOUS, 1, loop, saver, given, known, 30, "")
     assert (line.iteration, line.pause, line.still, line.end) == (2, 1, 6 / 14, 17)
     assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
     assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
@@ -138,7 +128,7 @@ def test_behind_when_several_things_happen_at_once(monkeypatch: Patch) -> None:
             (-1.0, 0),
             *((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1)),
         )
-        line = Timeline(SYNCHRONOUS, 1, loop, loop, known, known, 1, 1, 1, "")
+        line = Timeline(SYNCHRONOUS, 1, loop, loop, known, known, 1, "")
         changes = line.behind()
         for second in np.arange(0, 16, 0.5).tolist():
             assert [n for at, n in changes if at <= second][-1] == line.lost(second)
@@ -163,7 +153,7 @@ def test_what_progress_raises_leaves_nothing_behind(tmp_path: Any, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("interval", "before"), [(1, 24), (2, 32), (3, 24), (5, 40), (20, 160)])
-def test_warm_before_and_just_merged(interval: int, before: int) -> None:
+@pytest.mark.parametrize(("interval", "before"), [(1, 20), (3, 21), (20, 20), (50, 50)])
+def test_warm_before(interval: int, before: int) -> None:
     drill = Drill(workload("lenet5"), 0, interval, Coding())
     assert (drill.before, drill.iterations) == (before, before + SHOWN * interval)

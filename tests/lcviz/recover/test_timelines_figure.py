@@ -13,9 +13,6 @@ from lcviz.recover.timelines import (
     CHECKS,
     COMMITS,
     ENCODES,
-    MERGED,
-    MERGES,
-    REOPENS,
     STANDS_STILL,
     SYNCHRONOUS,
     TRAINS,
@@ -52,11 +49,11 @@ def costs(figure: dict[str, Any]) -> list[list[list[float]]]:
 def test_every_span_is_in_its_lane(check_figure: Check, timelines: Lines) -> None:
     figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
-    assert [layout[axis]["ticktext"] for axis in ("yaxis", "yaxis3", "yaxis5")] == [
-        [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS, MERGED)
+    assert [layout[axis]["ticktext"] for axis in ("yaxis", "yaxis3")] == [
+        [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS)
     ]
     for i, own in enumerate(timelines):
-        for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS):
+        for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS):
             lane = 0 if what in (TRAINS, STANDS_STILL) else 1
             expected = [
                 (round(1e3 * s.begin, 3), round(1e3 * s.seconds, 3), lane)
@@ -74,34 +71,31 @@ def test_one_time_axis_and_no_meaning_by_colour_alone(
     figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
     assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
-    assert (layout["xaxis"]["range"], layout["xaxis"]["anchor"]) == ([0, 80], "y6")
-    domains = [layout[f"yaxis{i or ''}"]["domain"] for i in (0, 2, 3, 4, 5, 6)]
+    assert (layout["xaxis"]["range"], layout["xaxis"]["anchor"]) == ([0, 80], "y4")
+    domains = [layout[f"yaxis{i or ''}"]["domain"] for i in (0, 2, 3, 4)]
     assert all(0 <= low < high <= 1 for low, high in domains)
     assert all(below[1] < above[0] for above, below in pairwise(domains))
     looks = {(t["marker"]["color"], t["width"]) for t in figure["data"] if t["type"] == "bar"}
-    assert len(looks) == 8
+    assert len(looks) == 6
     legend = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
-    assert len(legend) == len(set(legend)) == 9
-    assert {TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS} < set(legend)
+    assert len(legend) == len(set(legend)) == 7
+    assert {TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS} < set(legend)
     (mark,) = layout["shapes"]
     assert (mark["x0"], mark["x1"], mark["yref"]) == (20, 20, "paper")
-    without = check_figure(timelines_panel(timelines[:2], 0.02, True, ALL))
-    assert MERGES not in [trace["name"] for trace in without["data"]]
 
 
 def test_what_a_crash_would_cost(check_figure: Check, timelines: Lines) -> None:
     panel = timelines_panel(timelines, 0.02, True, ALL)
-    plain, background, merged = costs(check_figure(panel))
+    plain, background = costs(check_figure(panel))
     assert plain == [[0, 0], [10, 1], [14, 0], [24, 1], [28, 0], [70, 1], [70, 1]]
     assert background == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
-    assert merged == plain
-    _, alone, _ = costs(check_figure(timelines_panel(timelines, 0.02, False, ALL)))
+    _, alone = costs(check_figure(timelines_panel(timelines, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
     assert panel.sentence == (
         "A crash of the machine costs at most, in iterations since the checkpoint: synchronous 1, "
-        "asynchronous 1, merged 1. Merging 8 deltas stops the loop for 36 ms."
+        "asynchronous 1."
     )
-    alone = timelines_panel(timelines[:2], 0.02, False, (0.012, 0.025))
+    alone = timelines_panel(timelines, 0.02, False, (0.012, 0.025))
     assert alone.sentence.endswith(
         "alone costs at most, in iterations since the checkpoint: synchronous 1, asynchronous 1."
     )
@@ -111,8 +105,8 @@ def test_what_a_crash_would_cost(check_figure: Check, timelines: Lines) -> None:
 def test_the_numbers_are_in_the_table(timelines: Lines) -> None:
     table = timelines_panel(timelines, 0.02, True, ALL).table
     assert len(table) == sum(len(own.loop) + len(own.saver) for own in timelines)
-    row = table[(table["way"] == MERGED) & (table["what"] == MERGES)].iloc[0]
-    assert (row["who"], row["from, ms"], row["to, ms"], row["took, ms"]) == ("saver", 30, 50, 20)
+    row = table[(table["way"] == ASYNCHRONOUS) & (table["what"] == WRITES)].iloc[0]
+    assert (row["who"], row["from, ms"], row["to, ms"], row["took, ms"]) == ("saver", 14, 15, 1)
 
 
 @pytest.mark.parametrize(
@@ -129,15 +123,14 @@ def test_a_crash_of_the_asynchronous_one(
 ) -> None:
     table = crash_table(timelines, ms / 1e3, machine)
     assert list(table.iloc[1])[1:] == expected
-    assert table["saved"].tolist() == ["**synchronous**", "**asynchronous**", "**merged**"]
+    assert table["saved"].tolist() == ["**synchronous**", "**asynchronous**"]
 
 
 def test_each_way_in_a_column(timelines: Lines) -> None:
     table = ways_table(timelines)
-    assert table.columns.tolist() == ["measure", SYNCHRONOUS, ASYNCHRONOUS, MERGED]
-    plain = ["10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11"]
+    assert table.columns.tolist() == ["measure", SYNCHRONOUS, ASYNCHRONOUS]
+    plain = ["10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB"]
     assert table[SYNCHRONOUS].tolist() == plain
-    assert table[MERGED].tolist() == ["10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11"]
 
 
 @pytest.mark.parametrize(

@@ -160,12 +160,7 @@ def test_a_missing_record_and_a_later_base(tmp_path: Path) -> None:
     )
 
 
-def test_a_chain_of_merged_records_and_one_of_a_single_base(tmp_path: Path) -> None:
-    path = save(tmp_path / "run.lcc")
-    codec.merge(path, steps=4)
-    figures = figures_of(path)
-    assert list(figures) == NAMES
-    assert figures.settings["Records"].endswith("merged)")
+def test_a_chain_of_a_single_base(tmp_path: Path) -> None:
     base = figures_of(save(tmp_path / "base.lcc", 1))
     assert list(base) == ["sizes", "integrity"]
     assert base.verdict == "All of 1 step, 0, restore."

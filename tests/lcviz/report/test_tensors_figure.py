@@ -14,8 +14,8 @@ Check = Callable[[Panel], dict[str, Any]]
 W = TensorFacts("w", (2, 50), "F32", 100, "codes", 25, 0.75, 0.5, -1.0, 2.0, 0.123456789, 0.3, 0)
 
 
-def step(*tensors: TensorFacts, together: int = 1) -> StepFacts:
-    return StepFacts(7, "7", "delta", together, tensors, (), None, {})
+def step(*tensors: TensorFacts) -> StepFacts:
+    return StepFacts(7, "7", "delta", tensors, (), {})
 
 
 def test_bars_and_table_of_tensors(check_figure: Check) -> None:
@@ -41,11 +41,7 @@ def test_bars_and_table_of_tensors(check_figure: Check) -> None:
     assert tensors_table(step()).empty
 
 
-def test_merged_records_and_many_tensors(check_figure: Check) -> None:
-    """The code words of a merged record are shared by its steps."""
-    panel = tensor_bars(step(W, together=3))
-    assert "bits per parameter and step" in {bar["name"] for bar in check_figure(panel)["data"]}
-    assert "for 3 steps at once" in panel.sentence
+def test_many_tensors(check_figure: Check) -> None:
     panel = tensor_bars(step(*(replace(W, name=f"w{i}", n=i + 1) for i in range(MAX_TENSORS + 5))))
     assert len(check_figure(panel)["data"][0]["x"]) == MAX_TENSORS
     assert f"the {MAX_TENSORS} largest of 35 tensors" in panel.sentence

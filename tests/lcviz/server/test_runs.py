@@ -124,30 +124,20 @@ def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.Monk
 
 
 def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example is there before what it does not need is compiled; all that in a thread."""
+    """The example is trained in a thread."""
     make, may_train = manager._new, threading.Event()
-    compiling, may_compile = threading.Event(), threading.Event()
 
     def held(*args: Any) -> Run:
         assert may_train.wait(300)
         return make(*args)
 
-    def finish() -> None:
-        compiling.set()
-        may_compile.wait(300)
-
     monkeypatch.setattr(manager, "_new", held)
-    monkeypatch.setattr(runs.compilation, "finish", finish)
-    monkeypatch.setattr(runs, "CALM_SECONDS", 0.0)
     manager.prepare()
     assert not manager.prepared()
     assert manager.get(EXAMPLE_ID) is None
-    assert not compiling.is_set()
     may_train.set()
     assert manager.prepared(300)
     assert manager.get(EXAMPLE_ID) is manager.example()
-    assert compiling.wait(300)
-    may_compile.set()
 
 
 def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

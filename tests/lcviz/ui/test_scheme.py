@@ -165,7 +165,7 @@ def test_the_golden_chains() -> None:
         tables: dict[tuple[str, ...], PrefixCode] = {}
         for position in codec.Chain(path).every_step():
             if position.delta is None:
-                tables = {}  # a base or a merged record: tables begin anew, or are others'
+                tables = {}  # a base: tables begin anew
                 continue
             for group in position.delta.groups:
                 encoded, coder = group.encoded, position.delta.coding.coder
@@ -175,7 +175,7 @@ def test_the_golden_chains() -> None:
                 names = tuple(t.name for t in group.tensors)
                 last = tables.get(names)
                 if code.cached and last is None:
-                    continue  # its table is a base's or a merged record's
+                    continue  # its table is a base's
                 tables[names] = code
                 table = last and [last.table.lengths.tolist(), last.table.classes]
                 alphabets.append([codec.decode(encoded).codes.reshape(-1).tolist(), encoded.k])
