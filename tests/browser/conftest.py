@@ -118,7 +118,7 @@ def server(
         page = browser.new_page()
         page.goto(url)
         # Its own example has taken the place of the recording.
-        page.locator("[data-picture=headline][role=group]").wait_for(timeout=PATIENCE)
+        page.locator("[data-picture=headline][role=group]").wait_for(timeout=5 * PATIENCE)
         page.close()
         yield url
 
