@@ -31,10 +31,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m quick`, files without such tests are not even imported: half of the time."""
-    if config.option.markexpr != "quick" or collection_path.suffix != ".py":
+    """With `-m exhaustive`, files without such tests are not even imported."""
+    if config.option.markexpr != "exhaustive" or collection_path.suffix != ".py":
         return None
-    return "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") or None
+    return "mark.exhaustive" not in collection_path.read_text(encoding="utf-8") or None
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types

@@ -24,6 +24,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.browser import states
+from tests.browser.states import PATIENCE, expecting
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
@@ -53,11 +56,10 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS_TO_START = 90
-PATIENCE = 60_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
 # The pages' own content: not the library's toolbar.
 OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
-STILL = 5_000  # milliseconds until nothing moves on a page that does not tick
-ATTEMPTS = 4
+# Half-way through a fade there is no contrast yet.
+NO_FADING = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 FITS = """() => [document.scrollingElement, document.querySelector('[data-testid=stMain]')]
     .every(node => node.scrollWidth <= node.clientWidth)
     && [...document.querySelectorAll('[data-testid=stTable]')]
@@ -113,6 +115,11 @@ def server(
     script.write_text(SCRIPT)
     pytestconfig.stash[_log] = script.with_name("log")
     with _serving(script.with_name("log"), script) as url:
+        page = browser.new_page()
+        page.goto(url)
+        # Its own example has taken the place of the recording.
+        page.locator("[data-picture=headline][role=group]").wait_for(timeout=5 * PATIENCE)
+        page.close()
         yield url
 
 
@@ -214,9 +221,8 @@ class Tab:
         link.click()
 
     def settled(self) -> None:
-        """Wait until no script is running."""
-        app = self.page.get_by_test_id("stApp")
-        self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+        """Wait until no script is running, and nothing of the run before is left."""
+        states.settled(self.page)
 
     def title(self, told: str | re.Pattern[str]) -> Locator:
         """The page's title, once it is this one alone: a title it replaces may stay a moment."""
@@ -229,37 +235,10 @@ class Tab:
         """The picture of a panel."""
         return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
 
-    def hover_until(self, point: Locator, result: Locator) -> None:
-        """Hover over a point until the result is visible. A chart that is redrawn misses the hover.
-
-        A new server redraws when its own example replaces the recorded one.
-        """
-        self._until(lambda: point.hover(force=True), result)
-
-    def click_until(self, button: Locator, result: Locator) -> None:
-        """Click until the result is visible. A button misses a click while it is redrawn after a
-        change of settings. Only for a button that does not undo its first click."""
-        self._until(button.click, result)
-
-    def upload_until(self, chooser: Locator, files: Path | list[Path], result: Locator) -> None:
-        """Upload until the result is visible. A drop is missed while its place is redrawn."""
-        self._until(lambda: chooser.set_input_files(files), result)
-
-    def _until(self, act: Callable[[], None], result: Locator) -> None:
-        from playwright.sync_api import expect
-
-        for attempt in range(ATTEMPTS):
-            self.settled()
-            act()
-            last = attempt == ATTEMPTS - 1
-            try:
-                expect(result).to_be_visible(timeout=PATIENCE if last else STILL)
-            except AssertionError:
-                if last:
-                    raise
-                self.page.mouse.move(0, 0)
-            else:
-                return
+    def upload(self, chooser: Locator, files: Path | list[Path]) -> None:
+        """Choose files, once nothing redraws the place for them."""
+        self.settled()
+        chooser.set_input_files(files)
 
     def check_on_first_screen(self, what: Locator) -> None:
         """All of it is visible in a window of 1280×720, without scrolling."""
@@ -280,13 +259,7 @@ class Tab:
         self.page.set_viewport_size({"width": width, "height": 1000})
         self.page.wait_for_function(FITS)  # charts follow the window a moment later
 
-    @staticmethod
-    def expecting(what: Any) -> Any:
-        """Playwright's expect, as patient as everything here."""
-        from playwright.sync_api import expect
-
-        expect.set_options(timeout=PATIENCE)
-        return expect(what)
+    expecting = staticmethod(expecting)
 
     def check_accessible(self, shown: str, only: Sequence[str] = ()) -> None:
         """Axe finds nothing once that is shown and the script is done.
@@ -294,27 +267,14 @@ class Tab:
         only: its rules that are looked at, if not all.
         """
         from axe_playwright_python.sync_playwright import Axe
-        from playwright.sync_api import TimeoutError as NeverStill
 
         self.expecting(self.page.locator(shown).first).to_be_visible()
+        self.page.add_style_tag(content=NO_FADING)
         self.settled()
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         options |= {"runOnly": list(only)} if only else {}
-        told = []
-        for _ in range(ATTEMPTS):
-            # Colours fade in; half-way there is no contrast yet. Where a page ticks on a busy
-            # machine something always fades: what is really wrong is so every time.
-            with contextlib.suppress(NeverStill):
-                still = "document.getAnimations().length === 0"
-                self.page.wait_for_function(still, timeout=STILL)
-            found = Axe().run(self.page, context=OWN, options=options)
-            told = [
-                (v["id"], n["html"][:200], n["failureSummary"])
-                for v in found.response["violations"]
-                for n in v["nodes"]
-            ]
-            if not told:
-                return
+        found = Axe().run(self.page, context=OWN, options=options).response["violations"]
+        told = [(v["id"], n["html"][:200], n["failureSummary"]) for v in found for n in v["nodes"]]
         assert told == []
 
     def check(self) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
@@ -32,6 +34,7 @@ Runs.create = Runs.at_once
 """
 
 
+@pytest.mark.exhaustive
 def test_each_has_a_run_of_ones_own(
     visits: BrowserContext, server: str, server_with: Callable[[str, str], None]
 ) -> None:

@@ -12,11 +12,11 @@ from safetensors.numpy import load_file
 
 import codec
 import demo_models
+from tests.browser.states import expecting, settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-PATIENCE = 60_000
 PICTURES = ("headline", "weights", "buckets", "bits", "curves", "examples")
 PANELS = ("size", "by-bits", "huffman")  # of the details
 
@@ -34,14 +34,6 @@ TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lc
 TOPS = """selector => [...document.querySelectorAll(selector)].map(
     node => Math.round(node.getBoundingClientRect().top))"""
 PLACES = ".st-key-pictures .stGridCell"
-
-
-def expecting(what: Any) -> Any:
-    """Playwright's expect, as patient as everything here."""
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    return expect(what)
 
 
 def drawing(page: Page, key: str) -> Locator:
@@ -88,12 +80,6 @@ def iteration(page: Page) -> int:
     found = re.search(r"iteration (\d+) of", whereabouts(page).inner_text())
     assert found
     return int(found[1])
-
-
-def settled(page: Page) -> None:
-    """No script is running any more."""
-    app = page.get_by_test_id("stApp")
-    expecting(app).to_have_attribute("data-test-script-state", "notRunning")
 
 
 def step_thumb(page: Page) -> Locator:

@@ -1,4 +1,4 @@
-"""The example's pictures on Live, by pointer and by keyboard; each is copied as a PNG."""
+"""The example's pictures on Live, by pointer; each is copied as a PNG."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NO_CLIPBOARD = "() => { navigator.clipboard.write = () => Promise.reject(new Err
 BARS, RIM = "g.bars > g", "g.bars > g:has(rect[stroke-width='3'])"
 
 
-def opened(tab: MakeTab, more: str = "") -> tuple[Any, Any, Any]:
+def opened(tab: MakeTab) -> tuple[Any, Any, Any]:
     """A tab where a weight is followed; its page; the place of the followed weight's name."""
-    visitor = tab(width=1280).open(f"/?step=600&weight=linear.weight:1234{more}")
+    visitor = tab(width=1280).open("/?step=600&weight=linear.weight:1234")
     followed = visitor.page.locator("[data-title='One weight'] .about")
     visitor.expecting(followed).to_have_text("linear.weight (1, 450)")
     visitor.settled()
@@ -118,60 +118,4 @@ def test_by_pointer(tab: MakeTab) -> None:
     assert download.value.suggested_filename == "Buckets.png"
     with Image.open(download.value.path()) as file:
         assert file.format == "PNG"
-    visitor.check()
-
-
-def test_by_keyboard(tab: MakeTab) -> None:
-    visitor, page, followed = opened(tab)
-    expecting = visitor.expecting
-    page.get_by_role("slider", name="Show step").focus()
-    details = page.get_by_role("switch", name="Details")
-    for _ in range(60):  # through all pictures
-        page.keyboard.press("Tab")
-        if details.evaluate("node => node === document.activeElement"):
-            break
-    expecting(details).to_be_focused()
-    weights, buckets, bits = (picture(page, name) for name in ("weights", "buckets", "bits"))
-    bars = buckets.locator(BARS)
-    bars.first.press("ArrowRight")
-    expecting(bars.nth(1)).to_be_focused()
-    expecting(buckets.locator(".told")).to_contain_text("values")
-    words = bits.locator(".row > span")
-    words.first.press("ArrowLeft")
-    expecting(words.last).to_be_focused()
-    pixels = weights.locator(".map")
-    pixels.press("ArrowRight")
-    expecting(weights.locator(".told")).to_contain_text("ũ")
-    pixels.press("Enter")
-    expecting(followed).to_have_text("linear.weight (1, 451)")
-    visitor.settled()
-    # A followed weight's word comes first: whoever pressed Enter on it is still there.
-    word = bits.locator(".row > span:not(.here):not(.none)").last
-    word.focus()
-    word.press("Enter")
-    expecting(followed).not_to_have_text("linear.weight (1, 451)")
-    visitor.settled()
-    expecting(bits.locator(".row > span:focus")).to_have_count(1)
-    visitor.check()
-
-
-def test_bars_of_equal_steps_follow_a_weight(tab: MakeTab) -> None:
-    visitor, page, followed = opened(tab, "&keep=Budget&budget=6")
-    expecting = visitor.expecting
-    steps = picture(page, "steps")
-    bars, rim = steps.locator(BARS), steps.locator(RIM)
-    expecting(rim).to_have_count(1)
-    visitor.settled()
-    first = bars.first
-    first.hover()
-    expecting(steps.locator(".told")).to_contain_text(re.compile("−.* steps?: .* value"))
-    before = followed.inner_text()
-    first.click()
-    expecting(followed).not_to_have_text(before)
-    visitor.settled()
-    expecting(rim).to_have_attribute("data-key", first.get_attribute("data-key"))
-    first.press("ArrowRight")
-    expecting(bars.nth(1)).to_be_focused()
-    picture(page, "weights").locator(".map").hover(position={"x": 30, "y": 30})
-    expecting(steps.locator("rect.pointed")).to_have_count(1)
     visitor.check()

@@ -34,7 +34,8 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def upload(visitor: Any, files: list[Path], result: str) -> None:
     chooser = visitor.page.locator("input[type=file]")
-    visitor.upload_until(chooser, files, visitor.page.get_by_text(result))
+    visitor.upload(chooser, files)
+    visitor.expecting(visitor.page.get_by_text(result)).to_be_visible()
 
 
 def download(visitor: Any, name: str | re.Pattern[str], folder: Path) -> Path:
@@ -106,7 +107,8 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     page.get_by_text("Check a receipt").click()
     chooser = page.locator(".st-key-inspect-receipting input[type=file]")
     check = page.get_by_role("button", name="Check the receipt")
-    visitor.upload_until(chooser, paper, page.locator(f'[title="{paper.name}"]'))
+    visitor.upload(chooser, paper)
+    visitor.expecting(page.locator(f'[title="{paper.name}"]')).to_be_visible()
     check.click()
     visitor.expecting(page.get_by_text("As the receipt says: 4 records, 4 steps")).to_be_visible()
     visitor.check()

@@ -44,6 +44,27 @@ def test_rows_of_code_words_are_whole_and_shares_say_what_they_are(alone: Alone)
     assert texts == ["Bits of each change:", "5.1"]
 
 
+def test_parts_are_reached_by_arrow_keys(alone: Alone) -> None:
+    """One part is in the tab order; what has the focus keeps it when the picture is drawn anew."""
+    page = shown(alone, "buckets")
+    bars = page.locator("g.bars > g")
+    bars.first.press("ArrowRight")
+    assert bars.nth(1).evaluate("bar => bar === document.activeElement")
+    assert ": 1 value, kept" in page.locator(".told").inner_text()
+    assert page.locator("g.bars > g[tabindex='0']").count() == 1
+    bars.nth(1).press("Enter")
+    assert page.evaluate("sent.at(-1)[0]") == "bucket"
+    data = RECORDED["pictures"]["buckets"]
+    page.evaluate("show", data | {"buckets": data["buckets"][1:]})  # its place among them changes
+    assert bars.first.evaluate("bar => bar === document.activeElement")
+    page = shown(alone, "weights")
+    pixels = page.locator(".map")
+    pixels.press("ArrowRight")
+    assert "ũ" in page.locator(".told").inner_text()
+    pixels.press("Enter")
+    assert page.evaluate("sent.at(-1)[0]") == "pixel"
+
+
 def test_a_cut_name_ends_in_an_ellipsis_and_is_whole_on_hover(alone: Alone) -> None:
     page = shown(alone, "weights", tensors=[NAME, "b"], tensor=NAME)
     assert page.locator("select").evaluate(SELECT) == [NAME, "ellipsis"]

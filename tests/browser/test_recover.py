@@ -26,7 +26,9 @@ def test_a_recording_then_a_run_of_ones_own(tab: MakeTab) -> None:
             expecting(race.get_by_text(re.compile(rf"^{name} (> )?[\d.]+$"))).to_have_count(1)
 
     raced()
-    visitor.hover_until(race.locator("svg"), race.locator("g.hover").get_by_text("SCAR"))
+    visitor.settled()
+    race.locator("svg").hover()
+    expecting(race.locator("g.hover").get_by_text("SCAR")).to_be_visible()
     expecting(prices.locator(".modebar-container [data-title*=ownload]")).to_have_count(1)
 
     def fill(name: str, value: int) -> None:
@@ -56,7 +58,7 @@ def test_a_recording_then_a_run_of_ones_own(tab: MakeTab) -> None:
     visitor.settled()
     finished, stop = page.get_by_text("Finished on"), page.get_by_role("button", name="Stop")
     expecting(stop).to_have_count(0)  # that of the run before
-    visitor.click_until(begin, finished.or_(stop).first)
+    begin.click()
     expecting(finished).to_be_visible()
     expecting(begin).to_have_count(0)
     expecting(page.get_by_text("Recorded", exact=True)).to_have_count(0)

@@ -53,7 +53,9 @@ def test_an_answer_at_once_then_a_and_b(tab: MakeTab) -> None:
     expecting(title).to_have_text(in_contexts)
     each_tensor = figure.locator(".scatterlayer .trace").nth(1)
     one_bit = each_tensor.locator("path.point").first
-    visitor.hover_until(one_bit, figure.locator(".hoverlayer").get_by_text("of float32"))
+    visitor.settled()
+    one_bit.hover(force=True)
+    expecting(figure.locator(".hoverlayer").get_by_text("of float32")).to_be_visible()
     one_bit.click(force=True)
     expecting(page).to_have_url(re.compile("tune_b_bits=1"))
     expecting(page.locator(".st-key-tune_b_scope").get_by_role("radio").nth(1)).to_be_checked()

@@ -60,6 +60,7 @@ def test_a_folder_of_runs_while_they_are_written(
     visitor.check()
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_falls_silent_holds_no_tab(
     watching: MakeTab, save: Save, web_server: Any, tmp_path: Path
 ) -> None:

@@ -11,8 +11,6 @@ import codec
 from codec import errors
 from codec.errors import InputError, SkippedRecordWarning, TruncatedRecordError
 
-pytestmark = pytest.mark.quick
-
 
 def test_tree_is_as_drawn() -> None:
     """The drawing at the top of errors.py names every class below its parent."""

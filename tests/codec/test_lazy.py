@@ -6,11 +6,7 @@ import os
 import threading
 from dataclasses import dataclass
 
-import pytest
-
 from codec.lazy import lazy
-
-pytestmark = pytest.mark.quick
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ import pytest
 import codec
 from codec.notebook import MOST_BARS
 
-pytestmark = pytest.mark.quick
-
 
 def test_names_are_text(tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "<b>.lcc") as checkpoints:

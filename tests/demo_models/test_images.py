@@ -21,8 +21,6 @@ from demo_models import (
 from demo_models.idx import read_images, read_labels
 from demo_models.images import load_images, to_pixels
 
-pytestmark = pytest.mark.quick
-
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 

@@ -20,8 +20,6 @@ from demo_models import (
 from demo_models.rating_files import read_ratings
 from demo_models.ratings import load_ratings
 
-pytestmark = pytest.mark.quick
-
 # 20 ratings: users 1..5, films 10, 20, ..., 200, stars 0.5 to 5
 STARS = [(i % 5 + 1, 10 * (i + 1), (i % 10 + 1) / 2) for i in range(20)]
 HEADER = "userId,movieId,rating,timestamp\n"

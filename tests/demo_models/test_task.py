@@ -20,20 +20,17 @@ from demo_models import (
     make_optimizer,
     make_task,
 )
+from tests.bits import bits, same
 
 ALL = list(MODELS)
 
 
+def weights(task: Task) -> dict[str, object]:
+    return {name: bits(tensor) for name, tensor in task.model.state_dict().items()}
+
+
 def task_of(name: str, seed: int = 0) -> Task:
     return make_task(name, MODELS[name].default_data, seed=seed)
-
-
-def bits(task: Task) -> dict[str, bytes]:
-    return {name: t.numpy().tobytes() for name, t in task.model.state_dict().items()}
-
-
-def same(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 # --- determinism --------------------------------------------------------------------------
@@ -45,8 +42,8 @@ def same(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool
 def test_same_seed_same_bits(name: str, optimizer: str) -> None:
     """Whatever the global random state is, and if the second run is probed."""
     card, first, second = MODELS[name], task_of(name, 3), task_of(name, 3)
-    start = bits(first)
-    assert bits(second) == start
+    start = weights(first)
+    assert weights(second) == start
     for number, task in enumerate((first, second)):
         torch.manual_seed(number)
         training = Training(task, optimizer, *card.optimizers[optimizer], card.batch_size)
@@ -54,8 +51,8 @@ def test_same_seed_same_bits(name: str, optimizer: str) -> None:
             training.iterate(iteration)
             if task is second and iteration == 2:
                 task.probe_loss({k: v + 1 for k, v in task.model.state_dict().items()})
-    assert bits(first) == bits(second)
-    assert all(start[key] != after for key, after in bits(first).items())
+    assert weights(first) == weights(second)
+    assert all(start[key] != bits(after) for key, after in first.model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -65,7 +62,7 @@ def test_seeds(name: str) -> None:
     np.random.seed(0)
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()
     one, two = task_of(name, 0), task_of(name, 1)
-    assert bits(one) != bits(two)
+    assert weights(one) != weights(two)
     assert not same(one.batch(1, 16), two.batch(1, 16))
     assert same(one.probe, two.probe)  # the probe belongs to the data
     assert len(one.probe[0]) == (64 if one.dataset.is_text else 256)
@@ -170,10 +167,10 @@ def test_probing_a_state_equals_loading_it(name: str) -> None:
     for key, value in reversed(state.items()):  # the order does not matter
         arrays[key] = value.numpy().copy()
         arrays[key].flags.writeable = False
-    before, loss = bits(task), task.probe_loss(state)
+    before, loss = weights(task), task.probe_loss(state)
     assert loss != task.probe_loss()
     assert loss == task.probe_loss(arrays) == other.probe_loss()
-    assert bits(task) == before
+    assert weights(task) == before
     metric, n = task.held_out_metric(arrays), task.dataset.held_out[-1].numel()
     assert task.held_out_metric({k: v.flip(0) for k, v in state.items()}) != metric
     task.model.load_state_dict(state)

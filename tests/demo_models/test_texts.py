@@ -9,8 +9,6 @@ from demo_models import FilesMissingError, make_task
 from demo_models.byte_transformer import ByteTransformer
 from demo_models.texts import HELD_OUT, SYMBOLS, WINDOW, load_text
 
-pytestmark = pytest.mark.quick
-
 
 def folder_of(path: Path, n: int) -> Path:
     for i in range(n):

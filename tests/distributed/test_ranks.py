@@ -787,6 +787,7 @@ def silent(folder: Path, cut: Path) -> None:
     assert [str(path) for path in needed(f"{run}/4")] == [f"{run}/{s}" for s in (0, 1, 3, 4)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scenario", [stored, kept], ids=lambda scenario: scenario.__name__)
 def test_in_an_object_store(scenario: Callable[[Path], None], cut: Path, tmp_path: Path) -> None:
     """See there what each of them shows."""

@@ -13,8 +13,6 @@ import pytest
 import codec
 from tests.docs.pages import ROOT, TEXTS, value
 
-pytestmark = pytest.mark.quick
-
 PYTHON = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 SERVER = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())["server"]
 HERE = __name__  # for places in this module

@@ -27,8 +27,6 @@ from lcviz.ui import navigation
 from tests.docs.outputs import BLOCK, with_outputs
 from tests.docs.pages import ROOT, TEXTS, rows, section, spans, value
 
-pytestmark = pytest.mark.quick
-
 API, CLI = "reference/api.md", "reference/cli.md"
 ALL = "\n".join(TEXTS.values())
 CLIS = {"`python -m codec`: chains": codec_cli, "`python -m lcviz`: the lab": lab_cli}

@@ -25,8 +25,6 @@ from codec.rerun import GradientCheckpointer
 from codec.rerun.checkpointer import MAX_STEPS
 from tests.docs.pages import ROOT, TEXTS, rows, spans
 
-pytestmark = pytest.mark.quick
-
 SITE: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 HOOKS = runpy.run_path(str(ROOT / "docs/site_hooks.py"))
 OUTSIDE: dict[str, str] = {page: file for file, page in HOOKS["PAGES"].items()}

@@ -15,10 +15,6 @@ import torch
 
 import codec
 
-STEPS = 60  # well after the kills, which may come late; an epoch is 44 steps
-KILLS = (14, 46)
-ENDED = ["--steps", str(STEPS)]
-
 
 @pytest.fixture
 def killed() -> Iterator[ModuleType]:
@@ -33,25 +29,32 @@ def killed() -> Iterator[ModuleType]:
         yield module
 
 
-def test_a_killed_run_goes_on(killed: ModuleType, tmp_path: Path) -> None:
+# Well after the kills, which may come late; an epoch is 44 steps.
+@pytest.mark.parametrize(
+    ("steps", "kills"), [(20, [4]), pytest.param(60, [14, 46], marks=pytest.mark.exhaustive)]
+)
+def test_a_killed_run_goes_on(
+    killed: ModuleType, tmp_path: Path, steps: int, kills: list[int]
+) -> None:
     """Exact, as if nothing had been; lossy, from the newest step on disk."""
-    alone = killed.train(tmp_path / "alone", [*ENDED, "--exact"])
-    assert [step for step, _ in alone.told] == list(range(1, STEPS + 1))
-    exact = killed.train(tmp_path / "exact", [*ENDED, "--exact"], [(step, 0.0) for step in KILLS])
-    assert exact.kills == len(KILLS)
+    ended = ["--steps", str(steps)]
+    alone = killed.train(tmp_path / "alone", [*ended, "--exact"])
+    assert [step for step, _ in alone.told] == list(range(1, steps + 1))
+    exact = killed.train(tmp_path / "exact", [*ended, "--exact"], [(step, 0.0) for step in kills])
+    assert exact.kills == len(kills)
     assert set(exact.told) == set(alone.told)  # also of steps told twice
     assert (exact.weights == alone.weights).all()
 
     folder = tmp_path / "lossy"
-    assert killed.kill(folder, ENDED, KILLS[0], 0.0)
+    assert killed.kill(folder, ended, kills[0], 0.0)
     newest = codec.Chain(folder / "run.lcc").steps[-1]
-    assert KILLS[0] - 1 <= newest < STEPS
+    assert kills[0] - 1 <= newest < steps
     before = killed.told(folder / "losses.csv")
-    told = list(killed.train(folder, ENDED).told)
+    told = list(killed.train(folder, ended).told)
     assert told[: len(before)] == before
     assert set(before) <= set(alone.told)  # saving changes no training
     after = dict(told[len(before) :])
-    assert list(after) == list(range(newest + 1, STEPS + 1))
+    assert list(after) == list(range(newest + 1, steps + 1))
     assert all(math.isfinite(loss) for loss in after.values())
     differences = [abs(after[step] - loss) for step, loss in alone.told if step in after]
     assert 0 < max(differences) < 0.25
@@ -67,13 +70,13 @@ def test_a_model_is_served_while_it_trains(
     serve = importlib.import_module("serve")
     # As a script. Else a process that it spawns runs the last page of the dashboard's tests.
     monkeypatch.setitem(sys.modules, "__main__", serve)
-    monkeypatch.setattr(sys, "argv", ["serve.py", "--iterations", "40"])
+    monkeypatch.setattr(sys, "argv", ["serve.py", "--iterations", "20"])
     threads = torch.get_num_threads()
     try:
         serve.main()
     finally:
         torch.set_num_threads(threads)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
-    assert int(rows[-1][0]) == 40
+    assert int(rows[-1][0]) == 20
     losses = [float(row[4]) for row in rows]
     assert losses[0] > 5 > losses[-1]

@@ -62,13 +62,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of the processor")
+    parser.add_argument("--every", type=int, default=1, help="of so many cases one")
     parser.add_argument("--small", action="store_true", help="not those that take long to make")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     failed, most = 0, [0.0, 0.0]
     chosen = [name for name in CASES if not (options.small and is_large(name))]
-    chosen = [name for name in chosen if options.only in name]
+    chosen = [name for name in chosen if options.only in name][:: options.every]
     for name in chosen:
         wrong, seconds, megabytes = one_case(name, options.seconds)
         most = [max(most[0], seconds), max(most[1], megabytes)]

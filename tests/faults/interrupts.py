@@ -25,7 +25,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -261,6 +261,7 @@ def interrupted(writer: Writer, step: int, how: Any, met: Counter[str]) -> None:
         met["interrupted"] += 1
 
 
+@cache
 def length_of(kind: type[Writer]) -> list[int]:
     """The codec's instructions in each of the first saves of a writer."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -270,6 +271,7 @@ def length_of(kind: type[Writer]) -> list[int]:
                 writer.save(step)
             lengths.append(whole.n)
         writer.close()
+        print(f"{kind.__name__}: {lengths} instructions")
         return lengths
 
 
@@ -306,6 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all rounds; returns how many of them lost something."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--random", type=int, default=50, help="interrupts at random instructions")
+    parser.add_argument("--every", type=int, default=1, help="of so many calls one is interrupted")
     parser.add_argument("--chains", type=int, default=20, help="chains of 20 interrupts each")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -314,14 +317,12 @@ def main(arguments: list[str] | None = None) -> int:
     codec.warm_up()
     rng = random.Random(options.seed)
     met: Counter[str] = Counter()
-    for kind, calls in WRITERS.items():
-        for call in calls:
-            for error in ERRORS:
-                one_chain(kind, [partial(after, *call, error)], LATER, met)
-    lengths = {kind: length_of(kind) for kind in WRITERS}
+    planned = [(kind, *c, e) for kind, calls in WRITERS.items() for c in calls for e in ERRORS]
+    for kind, *call in planned[:: options.every]:
+        one_chain(kind, [partial(after, *call)], LATER, met)
 
     def somewhere(kind: type[Writer]) -> Callable[[], Any]:
-        number = rng.randrange(rng.choice(lengths[kind][1:]))
+        number = rng.randrange(rng.choice(length_of(kind)[1:]))
         error = rng.choice(ERRORS)
         return partial(Interrupt, number, error)
 
@@ -332,7 +333,6 @@ def main(arguments: list[str] | None = None) -> int:
     for i in range(options.chains):
         kind = kinds[i % len(kinds)]
         one_chain(kind, [somewhere(kind) for _ in range(PER_CHAIN)], LATER, met)
-    print(", ".join(f"{kind.__name__} {n}" for kind, n in lengths.items()), "instructions")
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())), f"{met['LOST']} lost")
     return met["LOST"]
 

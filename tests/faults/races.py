@@ -62,12 +62,14 @@ REAL = {"spread": workers.spread, "pieces": workers.pieces, "empty": np.empty}
 
 Case = tuple[str, str, int]  # kind, dtype, number of the settings
 CASES: list[Case] = list(itertools.product(KINDS, DTYPES, range(len(SETTINGS))))
+SIMPLE = [case for case in CASES if case[1] != "bfloat16"]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns how many rounds made something else."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=0.0, help="else every case of a few once")
+    parser.add_argument("--cases", type=int, default=QUICK, help="so many of them, if once")
     parser.add_argument("--load", type=int, default=0, help="processes that keep processors busy")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="compare with another process")
@@ -77,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     codec.warm_up()
     cases = CASES
     if not options.minutes and not options.fresh:
-        cases = random.Random(1).sample([case for case in CASES if case[1] != "bfloat16"], QUICK)
+        cases = random.Random(1).sample(SIMPLE, options.cases)
     codec.set_threads(1)
     if options.noted:
         print(json.dumps([made(case) for case in cases]))

@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.quick
-
 LCVIZ = Path(__file__).resolve().parents[2] / "lcviz"
 
 

@@ -30,6 +30,7 @@ from codec.errors import (
 )
 from codec.rerun import restore as rerun
 from codec.trainers import pointer
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -135,19 +136,6 @@ def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Fit:
 
 def raises() -> None:
     raise ZeroDivisionError
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two checkpoints are the same: types, keys in order, every bit."""
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b)
 
 
 def test_the_two_best_of_many_restore(fit: Fit, lib: Any, tmp_path: Path) -> None:

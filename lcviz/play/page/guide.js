@@ -84,7 +84,7 @@ class Guide {
 
   /** Go on if gestures have been made, in any order. @param {any} state of the worker */
   hear(state) {
-    if (!this.made || !this.next || state.saved < state.states) return;
+    if (!this.made || !this.next || state.saved < state.states || !(this.began ?? state.isAtRest)) return;
     if (!this.began) this.asked = null; // the pictures have their places now
     this.began ??= state;
     const now = GESTURES.filter((gesture) => {

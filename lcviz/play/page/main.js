@@ -5,8 +5,16 @@ const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full s
 const address = readAddress();
 const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
 const worker = recorded ? null : new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
-/** Tell the worker, or the recorded run, something. */
-const say = (...message) => (recorded ? recorded.hear(...message) : worker.postMessage(message));
+let asked = 0; // messages that change what is shown
+/** Tell the worker, or the recorded run, something. Until it is drawn, the page is not settled. */
+const say = (...message) => {
+  if (message[0] !== "drawn") {
+    asked += 1;
+    delete document.body.dataset.settled;
+  }
+  if (recorded) recorded.hear(...message);
+  else worker.postMessage(message);
+};
 /** @type {any} an answer of the worker that is not drawn yet */
 let waiting = null;
 let tab = address.page.tab;
@@ -66,6 +74,7 @@ function draw(answer) {
 /** What follows once all pictures are drawn. */
 function finishDrawing() {
   say("drawn");
+  if (state.isAtRest && state.heard === asked) document.body.dataset.settled = "";
   if (!recorded) guide.hear(state);
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);

@@ -9,6 +9,7 @@ class RecordedRun {
    */
   constructor(text, answer) {
     this.answer = answer;
+    this.heard = 0; // messages, but "drawn"
     this.step = null;
     this.view = "values";
     this.chain = unpackedJson(text);
@@ -17,11 +18,12 @@ class RecordedRun {
 
   /** What the page or a picture says: only steps and views can be chosen. @param {string} name @param {any[]} values */
   async hear(name, ...values) {
+    if (name === "drawn") return;
+    this.heard += 1;
     if (name === "open") this.step = values[0].step;
     else if (name === "step") [this.step] = values;
     else if (name === "picture" && values[0] === "step") [, this.step] = values;
     else if (name === "picture" && values[0] === "view") [, this.view] = values;
-    else return;
     const { lines, steps } = await this.chain;
     const wanted = this.step ?? Infinity;
     const shown = steps.findLast(({ step }) => step <= wanted) ?? steps[0];
@@ -33,7 +35,7 @@ class RecordedRun {
         loss: { ...loss, lines: lines.loss },
         weight: { ...weight, lines: lines.weight },
       },
-      state: { recorded: steps.map(({ step }) => step), step: this.step, shown: shown.step },
+      state: { recorded: steps.map(({ step }) => step), step: this.step, shown: shown.step, heard: this.heard, isAtRest: true },
     });
   }
 }

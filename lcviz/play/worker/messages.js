@@ -18,8 +18,9 @@ onmessage = async ({ data: [name, ...values] }) => {
   }
   const visited = await player;
   if (!visited) return;
+  visited.changed ||= name !== "drawn";
   if (name === "drawn") visited.isPageReady = true;
-  else visited.changed = true;
+  else visited.messages += 1;
   if (name === "speed") visited.speed = values[0];
   else if (name === "step") visited.show(values[0]);
   else if (name === "picture") visited.heard(values[0], values[1]);

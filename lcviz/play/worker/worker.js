@@ -75,6 +75,7 @@ class Player {
     this.raced = null;
     /** @type {number[]} when the last iterations ended */
     this.endTimes = [];
+    this.messages = 0; // that the page has sent, but "drawn"
     this.changed = true; // whether there is something new to show
     this.isPageReady = true; // whether it has drawn the last answer
     this.working = false;
@@ -291,6 +292,8 @@ class Player {
         isOwn: !run.trial,
         seed: run.seed,
         speed: this.speed,
+        heard: this.messages,
+        isAtRest: this.isAtRest,
         saved: run.shown.checkpoints.length,
         states: run.states.length,
       },
@@ -317,8 +320,13 @@ class Player {
     const isFast = this.isCatchingUp || (this.playing && !this.speed);
     if (this.changed && this.isPageReady && (!isFast || this.isAwaited || performance.now() - this.shownAt > CALM)) this.answer();
     // Once the page has drawn the last answer, it calls again.
-    this.working = this.playing || this.isCatchingUp || !run.isReplayed;
+    this.working = !this.isAtRest;
     if (this.working) later(() => this.work(), this.playing && this.speed ? 5 : 0);
+  }
+
+  /** Whether there is nothing to do until somebody asks for something. */
+  get isAtRest() {
+    return !this.playing && !this.isCatchingUp && this.run.isReplayed;
   }
 
   /** Whether iterations are still due at once. */

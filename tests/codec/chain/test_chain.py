@@ -35,8 +35,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.header import digest_word
 from codec.storage import directory as storage
-
-pytestmark = pytest.mark.quick
+from tests.bits import same
 
 Patch = pytest.MonkeyPatch
 
@@ -74,10 +73,6 @@ def restores(path: Path, *steps: int | None) -> bool:
     return all(
         codec.restore(path, step)["n"] == (newest if step is None else step) // 10 for step in steps
     )
-
-
-def same(a: Arrays, b: Arrays) -> bool:
-    return list(a) == list(b) and all(a[k].tobytes() == b[k].tobytes() for k in a)
 
 
 def test_golden_chain(golden: Path) -> None:

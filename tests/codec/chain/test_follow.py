@@ -26,8 +26,6 @@ from codec.errors import (
 )
 from codec.rerun import GradientCheckpointer
 
-pytestmark = pytest.mark.quick
-
 Saver = Callable[..., None]
 
 

@@ -34,6 +34,7 @@ from codec.errors import (
 from codec.record import chunks, container
 from codec.record import record as records
 from codec.state.selection import Selection
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -85,18 +86,6 @@ def pruned(value: Any, selects: Callable[[str], bool], name: str = "", listed: b
         return parts or (None if name else {})
     children = [pruned(v, selects, f"{name}/{i}", listed=True) for i, v in enumerate(value)]
     return None if all(child is None for child in children) else type(value)(children)
-
-
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, torch.Tensor):
-        return bool(a.dtype == b.dtype and a.shape == b.shape and a.equal(b))
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and bool(a == b)
 
 
 def by_hand(state: dict[str, Any], only: Any) -> Any:
@@ -165,7 +154,11 @@ def saved(path: Path, settings: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+SHORT = ("buckets", "exact")
+LONG = [pytest.param(name, marks=pytest.mark.exhaustive) for name in SETTINGS if name not in SHORT]
+
+
+@pytest.mark.parametrize("settings", [*SHORT, *LONG])
 def test_the_same_bits(settings: str, tmp_path: Path) -> None:
     """As the whole state has them, at every step."""
     path = saved(tmp_path / "run.lcc", SETTINGS[settings])
@@ -188,7 +181,12 @@ def test_tiny_blocks(tiny_blocks: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"bits": 2}, {"bits": 2, "scope": "tensor"}, {"distance": 0.2}]
+    "settings",
+    [
+        {"bits": 2},
+        pytest.param({"bits": 2, "scope": "tensor"}, marks=pytest.mark.exhaustive),
+        pytest.param({"distance": 0.2}, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_layouts_that_change(
     settings: dict[str, Any],
@@ -339,15 +337,16 @@ def in_blocks(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("share", [29, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("step", [0, 1])
-def test_every_flipped_byte_is_found(step: int, tiny_blocks: None, tmp_path: Path) -> None:
+def test_a_flipped_byte_is_found(step: int, share: int, tiny_blocks: None, tmp_path: Path) -> None:
     """Where it is read; elsewhere it does no harm."""
     path = in_blocks(tmp_path)
     expected = codec.restore(path, 1, only="a")
     (file,) = path.glob(f"0000000{step}.*")
     data, n_harmless = bytearray(file.read_bytes()), 0
     n_all = 0
-    for i in range(len(data)):
+    for i in range(0, len(data), share):
         data[i] ^= 1 << i % 8
         file.write_bytes(data)
         data[i] ^= 1 << i % 8
@@ -356,8 +355,8 @@ def test_every_flipped_byte_is_found(step: int, tiny_blocks: None, tmp_path: Pat
             n_harmless += 1
         except (codec.RecordError, codec.ChainError):
             n_all += 1
-    assert n_all > len(data) / 4
-    assert n_harmless > len(data) / 8  # those of b
+    assert n_all > len(data) / share / 4
+    assert n_harmless > len(data) / share / 8  # those of b
 
 
 def test_every_length(tiny_blocks: None, tmp_path: Path) -> None:

@@ -21,8 +21,6 @@ from codec.record.header import Header
 from codec.record.record import Place
 from codec.state.tensors import CARRIER, Arrays
 
-pytestmark = pytest.mark.quick
-
 NAMES = ["b", "a", 'quoted "a" \\', "tab\t\x01", "ä\u2028𝄞", "\x7f"]
 DTYPES = [
     np.dtype(CARRIER[name])

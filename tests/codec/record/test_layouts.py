@@ -23,8 +23,6 @@ from codec.scheme.transition import Transition
 from codec.state import edits
 from codec.state.tensors import Layout, TensorSpec
 
-pytestmark = pytest.mark.quick
-
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Arrays]]

@@ -45,8 +45,6 @@ from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import layout_of, to_arrays
 
-pytestmark = pytest.mark.quick
-
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Arrays]]

@@ -20,8 +20,6 @@ from codec.scheme.residual import residual_of
 from codec.scheme.track import Track
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
-pytestmark = pytest.mark.quick
-
 F32 = np.float32
 
 

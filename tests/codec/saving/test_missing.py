@@ -18,8 +18,6 @@ from codec.rerun import restore as rerun
 from codec.storage import directory as storage
 from codec.storage.directory import Seal
 
-pytestmark = pytest.mark.quick
-
 Patch = pytest.MonkeyPatch
 BASE, DELTA = "{:08d}.base.safetensors", "{:08d}.delta.safetensors"
 

@@ -24,8 +24,7 @@ from codec.state import tree
 from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, layout_of
 from codec.state.tree import describe_difference
-
-pytestmark = pytest.mark.quick
+from tests.bits import same
 
 Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
@@ -86,24 +85,6 @@ def test_types_come_back_as_the_reference_says(tmp_path: Path, saved: Any, resto
     page = (Path(codec.__file__).parents[1] / "docs/reference/api.md").read_text()
     name = type(saved).__name__.replace("Own", "").replace("Ordered", "OrderedDict")
     assert type(seen) is type(saved) or name in page or isinstance(saved, MappingProxyType)
-
-
-def same(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and a.shape == b.shape and same_bits(a, b)
-    if isinstance(a, np.ndarray | np.generic):
-        return bool(a.dtype == b.dtype) and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    return bool(a == b)
-
-
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return torch.equal(*(t.detach().reshape(-1).view(torch.uint8) for t in (a, b)))
 
 
 def test_numpy_scalars_keep_their_type(tmp_path: Path) -> None:

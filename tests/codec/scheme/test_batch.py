@@ -24,8 +24,6 @@ from codec.scheme.tracker import Tracker
 from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
-pytestmark = pytest.mark.quick
-
 F32 = np.float32
 ODD = np.array([0, -0.0, 1e-45, -1e-45, 1.1754942e-38, 1e30, -1e30, 1, -1, 0.5, 1.5], F32)
 

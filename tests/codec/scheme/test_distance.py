@@ -18,8 +18,6 @@ from codec.scheme.origin import SAMPLE, Origin
 from codec.scheme.remainder import Remainder, Rest, describe_too_far
 from codec.state.tensors import layout_of
 
-pytestmark = pytest.mark.quick
-
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
 SETTINGS: list[dict[str, Any]] = [

@@ -15,8 +15,6 @@ from codec.errors import CodeTableError
 from codec.scheme import huffman
 from codec.scheme.huffman import Node
 
-pytestmark = pytest.mark.quick
-
 U8 = np.uint8
 
 

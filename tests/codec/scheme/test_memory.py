@@ -9,8 +9,6 @@ import pytest
 
 from codec.scheme.memory import Pages
 
-pytestmark = pytest.mark.quick
-
 PAGE = mmap.PAGESIZE
 
 

@@ -15,8 +15,6 @@ import codec
 from codec.errors import DTypeError, NonFiniteError
 from codec.scheme.quantize import Bucket
 
-pytestmark = pytest.mark.quick
-
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, 2.0**-126, -(2.0**-126), 2.0**-149, 3 * 2.0**-149]
 SPECIAL += [-(2.0**-149), 2.0**-127, 1 - 2.0**-24, 3.4028234663852886e38, -3.4028234663852886e38]
 

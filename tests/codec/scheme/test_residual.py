@@ -19,6 +19,7 @@ from codec.scheme.kernels.residuals import spread_bits_slowly
 from codec.scheme.limits import UNIT
 from codec.scheme.residual import LEAST, Elements, Residual, residual_of
 from codec.state.tensors import CARRIER, TensorSpec
+from tests.bits import same
 
 DTYPES = sorted(CARRIER)
 
@@ -54,10 +55,6 @@ def moved(dtype: str, n: int, seed: int, share: float, far: float) -> tuple[Any,
     anywhere = rng.random(old.size) < far * share
     new[anywhere] = rng.integers(0, 2**w, anywhere.sum(), dtype=np.uint64).astype(kind)
     return array_of(old, dtype), array_of(new, dtype)
-
-
-def same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 @settings(max_examples=80)

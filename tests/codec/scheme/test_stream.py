@@ -29,8 +29,6 @@ from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import MAX_STEPS, levels_of
 
-pytestmark = pytest.mark.quick
-
 UNIT = 2**16
 U8, U32, F32 = np.uint8, np.uint32, np.float32
 

@@ -18,8 +18,6 @@ from codec.scheme.plain import Bins
 from codec.scheme.quantize import Histogram
 from codec.scheme.survivors import Segments, Survivors, collected, packed
 
-pytestmark = pytest.mark.quick
-
 UNIT = 2**16
 F32, U32 = np.float32, np.uint32
 Tensors = list[np.ndarray]

@@ -19,8 +19,6 @@ from codec.scheme.limits import MAX_CLASSES
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
 
-pytestmark = pytest.mark.quick
-
 U8 = np.uint8
 FIRST = runlength.FIRST_RUN.tolist()
 

@@ -22,19 +22,12 @@ from codec.scheme.digest import digest
 from codec.scheme.kernels import codes, decode
 from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import check_same_layout
+from tests.bits import same
 
 Arrays = dict[str, np.ndarray]
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
 scopes = st.sampled_from(["model", "tensor"])
 coders = st.sampled_from(["runlength", "huffman"])
-
-
-def same(a: Arrays, b: Arrays) -> bool:
-    """Equal names, dtypes, shapes and bits."""
-    return list(a) == list(b) and all(
-        a[k].dtype == b[k].dtype and a[k].shape == b[k].shape and a[k].tobytes() == b[k].tobytes()
-        for k in a
-    )
 
 
 def copied(state: Arrays) -> Arrays:

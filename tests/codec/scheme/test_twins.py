@@ -20,8 +20,6 @@ from codec.scheme.twins import PAIRS
 from codec.state.tensors import TensorSpec
 
 pytest.importorskip("numba")
-pytestmark = pytest.mark.quick
-
 Arrays = dict[str, NDArray[np.float32]]
 TARGETS: list[dict[str, Any]] = [
     {"bits": 1},

@@ -411,6 +411,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.exhaustive
 def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     """Into an empty cache, with every array access checked.
 
@@ -512,6 +513,7 @@ print(type(machine.log2._cache).__name__)
 """
 
 
+@pytest.mark.exhaustive
 def test_read_only_install(tmp_path: Path) -> None:
     """There is no folder for a cache. The codec then has one among temporary files, but never takes
     code that others may have put there.

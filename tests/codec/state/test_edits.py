@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from codec.errors import PayloadError
 from codec.state import edits
 
-pytestmark = pytest.mark.quick
-
 Patch = pytest.MonkeyPatch
 
 MOST = 2**26

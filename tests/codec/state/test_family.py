@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from codec.state.family import MODEL, Family, Target
 
-pytestmark = pytest.mark.quick
-
 BITS = Target("bits", 3)
 
 

@@ -9,8 +9,6 @@ import pytest
 import codec
 from codec.state.file_steps import by_numbers, mappings, numbered, parts_of_one, steps_of_files
 
-pytestmark = pytest.mark.quick
-
 SERIES = """
 c-10.pt c-2.pt c-1.pt: 10 2 1
 m_e2_l0.7.pt m_e10_l0.65.pt m_e11_l1.pt: 2 10 11; m_e2_l0.7.pt: 2

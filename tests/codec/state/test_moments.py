@@ -22,8 +22,6 @@ from codec.state.policy import Policy
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
 from codec.state.tree import flatten
 
-pytestmark = pytest.mark.quick
-
 F32 = np.float32
 Adam = Callable[[int], list[dict[str, Any]]]
 POLICY = {"optimizer/*": "bits=3"}

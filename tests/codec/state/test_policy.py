@@ -22,8 +22,6 @@ from codec.state.policy import Policy
 from codec.state.tensors import Layout, to_arrays
 from codec.state.tree import flatten
 
-pytestmark = pytest.mark.quick
-
 F32 = np.float32
 Logged = pytest.LogCaptureFixture
 Adam = Callable[[int], list[dict[str, Any]]]

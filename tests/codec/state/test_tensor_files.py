@@ -18,8 +18,6 @@ import codec
 from codec.errors import DTypeError, SourceError
 from codec.state import tensor_files as files
 
-pytestmark = pytest.mark.quick
-
 Capture = pytest.CaptureFixture[str]
 
 

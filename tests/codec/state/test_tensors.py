@@ -16,8 +16,6 @@ from codec.errors import DTypeError, StateMismatchError
 from codec.state import tensors as states
 from codec.state.family import Family
 
-pytestmark = pytest.mark.quick
-
 NUMPY = "float64 float32 float16 complex128 complex64 bool "
 NUMPY += "int64 int32 int16 int8 uint64 uint32 uint16 uint8"
 TORCH = NUMPY + " bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz"

@@ -24,8 +24,7 @@ from codec.state.tree import (
     leaves,
     unflatten,
 )
-
-pytestmark = pytest.mark.quick
+from tests.bits import same
 
 scalars = st.one_of(
     st.none(),
@@ -60,24 +59,6 @@ def never(_name: str) -> bool:
     return False
 
 
-def same(a: Any, b: Any) -> bool:
-    """Types and bits too."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, np.ndarray | np.generic):
-        return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(bits_of(a), bits_of(b))
-    if isinstance(a, dict):
-        pairs = zip(a.items(), b.items())
-        return len(a) == len(b) and all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, float):
-        return repr(a) == repr(b)  # -0.0 is not 0.0, and NaN is NaN
-    return bool(a == b)
-
-
 def is_element(state: Any, name: str) -> bool:
     """Whether what has this name stands in a list or tuple."""
     *path, _ = name.split("/")
@@ -88,10 +69,6 @@ def is_element(state: Any, name: str) -> bool:
         else:
             (state,) = (child for key, child in state.items() if str(key) == part)
     return isinstance(state, list | tuple)
-
-
-def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().reshape(-1).view(torch.uint8)
 
 
 def distinct(state: Any) -> bool:

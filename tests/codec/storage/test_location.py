@@ -20,8 +20,6 @@ from codec.chain.rewind import rewind
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, needed
 
-pytestmark = pytest.mark.quick
-
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 

@@ -24,8 +24,6 @@ from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
 
-pytestmark = pytest.mark.quick
-
 MakeRun = Callable[..., Run]
 Patch = pytest.MonkeyPatch
 

@@ -27,8 +27,6 @@ from lcviz.export.comparison import (
 from lcviz.export.comparison_figure import distance_by_step, sizes_by_step, tensors_of_step
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 TENSORS = tuple(TensorError(f"t{i}", 10, i / 20, i / 100) for i in range(20))
 BASE = ComparedStep(0, "e0.pt", "base", 1100, 1000, 1050, 900, 0.0, 0.0, (), "")

@@ -24,8 +24,6 @@ from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
 
-pytestmark = pytest.mark.quick
-
 MakeRun = Callable[..., Run]
 Paths = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]

@@ -6,8 +6,6 @@ import pytest
 
 from lcviz.inspect.page_parts import sentence
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize(
     ("text", "shown"),

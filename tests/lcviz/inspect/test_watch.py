@@ -19,8 +19,6 @@ from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
 
-pytestmark = pytest.mark.quick
-
 Patch = pytest.MonkeyPatch
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from lcviz.inspect.watch_paths import WatchArguments, foreign, parse_arguments
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize(
     ("arguments", "runs"),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from codec import Coding
 from codec.storage.source import Entry
 from lcviz.inspect.watch import Watched
 from lcviz.inspect.watch_picture import runs_over_steps
 from lcviz.lab.chain_summary import summarize
 from lcviz.lab.records import RecordFacts
-
-pytestmark = pytest.mark.quick
 
 
 def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lcviz.inspect.watch_table import ago_text, since_text
-
-pytestmark = pytest.mark.quick
 
 
 def test_how_long_ago_the_last_record_came() -> None:

@@ -15,8 +15,6 @@ from codec.scheme import huffman
 from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import EVERY_BITS, dissect, n_kept, promotions, record_sizes, totals
 
-pytestmark = pytest.mark.quick
-
 MakeCase = Callable[..., Any]
 
 

@@ -16,8 +16,6 @@ from lcviz.lab.breakdown import breakdown
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
 
-pytestmark = pytest.mark.quick
-
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 

@@ -13,8 +13,6 @@ from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
 from lcviz.lab.codewords import CodeWord, first_words
 
-pytestmark = pytest.mark.quick
-
 LENGTHS = np.array([3, 1, 2] + 33 * [0] + [3], np.uint8)
 
 

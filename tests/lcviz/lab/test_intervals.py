@@ -8,8 +8,6 @@ import pytest
 
 from lcviz.lab.intervals import mean, ratio, upper_bound
 
-pytestmark = pytest.mark.quick
-
 
 def test_five_values() -> None:
     found = mean([1.0, 2.0, 3.0, 4.0, 5.0])

@@ -11,8 +11,6 @@ import codec
 from codec.scheme import huffman
 from lcviz.lab.lesson import Fields, Lesson, fields, huffman_merges, lesson, pick_weights
 
-pytestmark = pytest.mark.quick
-
 TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
 TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
 PATIENT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,8 +9,6 @@ import pytest
 
 from lcviz.lab.measures import crossing, distance, iterations_behind, recent, smoothed
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize(
     ("live", "restored", "behind"),

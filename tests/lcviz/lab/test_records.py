@@ -20,8 +20,6 @@ from lcviz.lab import records as module
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents, read_heads
 
-pytestmark = pytest.mark.quick
-
 Patch = pytest.MonkeyPatch
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 BAD = GOLDEN / "bad"

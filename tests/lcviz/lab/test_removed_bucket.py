@@ -23,8 +23,6 @@ from lcviz.lab.removed_bucket import (
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
 
-pytestmark = pytest.mark.quick
-
 Arrays = dict[str, np.ndarray]
 MakeCase = Callable[..., Any]
 MOVED = 7.5

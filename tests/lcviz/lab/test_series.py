@@ -15,8 +15,6 @@ from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
 from lcviz.lab.workload import workload
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.fixture
 def states() -> list[dict[str, torch.Tensor]]:

@@ -14,8 +14,6 @@ from lcviz.lab.codewords import first_words
 from lcviz.lab.step_tensors import numbers, rebuild_step, word_bits
 from lcviz.report.buckets import kept_buckets
 
-pytestmark = pytest.mark.quick
-
 STEPS = 9
 
 

@@ -20,8 +20,6 @@ from lcviz.lab.value_history import (
     stretches_of,
 )
 
-pytestmark = pytest.mark.quick
-
 STEPS = 10
 AT = (1, 2)
 

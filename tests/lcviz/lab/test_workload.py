@@ -9,8 +9,6 @@ from codec import Coding
 from lcviz.lab.workload import Workload, to_load, to_save, workload
 from lcviz.recover.timelines import Drill
 
-pytestmark = pytest.mark.quick
-
 
 def test_the_same_name_in_another_folder_is_another_training() -> None:
     """A server keeps experiments by what was asked: files of one name may hold anything."""

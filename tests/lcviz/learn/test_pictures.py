@@ -16,8 +16,6 @@ from lcviz.learn.questions import QUESTIONS
 from lcviz.learn.runs import ZEROS, runs_values
 from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 
-pytestmark = pytest.mark.quick
-
 TEN = read_numbers(TRACK), read_numbers(TRAINED)
 
 

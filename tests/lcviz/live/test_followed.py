@@ -20,8 +20,6 @@ from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
 
-pytestmark = pytest.mark.quick
-
 Finished = Callable[..., Run]
 Live = Callable[..., Any]
 Retry = Callable[..., StepRecord]

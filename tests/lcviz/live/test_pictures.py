@@ -42,8 +42,6 @@ from lcviz.run.run import Run
 from lcviz.text import nbytes_text
 from lcviz.ui.picture import FOLDER, Picture, drawing
 
-pytestmark = pytest.mark.quick
-
 Finished = Callable[..., Run]
 Retry = Callable[..., StepRecord]
 MARK = re.compile(r"\[\[(.+?)\]\]")

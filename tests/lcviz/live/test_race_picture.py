@@ -14,8 +14,6 @@ from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.live.race_picture import race_picture, verdict
 
-pytestmark = pytest.mark.quick
-
 METHODS = {
     "full": Method("full"),
     "SCAR": Method("scar", 0.05),

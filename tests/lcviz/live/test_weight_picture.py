@@ -11,8 +11,6 @@ from lcviz.lab.follow_weight import Followed, Weight, WeightCode
 from lcviz.live.followed import Stair, WeightHistory
 from lcviz.live.weight_picture import bits_text, bucket_text, weight_picture
 
-pytestmark = pytest.mark.quick
-
 BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
     8, Weight("c1.weight", 7), (2, 5), 0.5, 0.4, -0.1, BUCKET, -0.095, WeightCode("101"), 0.405

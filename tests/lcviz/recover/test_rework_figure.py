@@ -13,8 +13,6 @@ from lcviz.lab.recovery.rework import costs
 from lcviz.recover.rework_figure import restored_table, rework_panel
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 Seeds = list[tuple[Outcome, ...]]
 NAMES = ["full", "SCAR", "TOPN", "LC Huffman", "LC run-length"]

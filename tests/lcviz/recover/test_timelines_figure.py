@@ -22,8 +22,6 @@ from lcviz.recover.timelines import (
 from lcviz.recover.timelines_figure import crash_table, ticks, timelines_panel, ways_table
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 
 

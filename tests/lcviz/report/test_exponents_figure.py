@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from lcviz.report.exponents import StepExponents
 from lcviz.report.exponents_figure import MAX_COLUMNS, exponents_over_steps
 from lcviz.ui.charts import Panel
-
-pytestmark = pytest.mark.quick
 
 Check = Callable[[Panel], dict[str, Any]]
 

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.report.tensors_figure import MAX_TENSORS, tensor_bars, tensors_table
 from lcviz.ui.charts import Panel
-
-pytestmark = pytest.mark.quick
 
 Check = Callable[[Panel], dict[str, Any]]
 W = TensorFacts("w", (2, 50), "F32", 100, "codes", 25, 0.75, 0.5, -1.0, 2.0, 0.123456789, 0.3, 0)

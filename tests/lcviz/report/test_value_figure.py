@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
-
 from lcviz.lab.value_history import Point
 from lcviz.report.figure_parts import MAX_POINTS
 from lcviz.report.value_figure import value_over_steps
 from lcviz.ui.charts import Panel
-
-pytestmark = pytest.mark.quick
 
 Check = Callable[[Panel], dict[str, Any]]
 

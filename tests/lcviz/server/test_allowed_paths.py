@@ -10,8 +10,6 @@ import pytest
 from codec.errors import SourceError
 from lcviz.server.allowed_paths import check_within
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1"])
 def test_one_who_is_alone_opens_what_he_may(address: str) -> None:

@@ -14,8 +14,6 @@ from lcviz.lab.progress import Progress, Report
 from lcviz.server import jobs
 from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
 
-pytestmark = pytest.mark.quick
-
 SECONDS = 300  # for anything awaited
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from lcviz.server.quota import FullError, Shelf
 
-pytestmark = pytest.mark.quick
-
 
 def test_the_shelf_is_capped_for_all_together() -> None:
     shelf = Shelf(most_bytes=100, most_places=2)

@@ -13,8 +13,6 @@ from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import replays
 from lcviz.server.replays import Replays
 
-pytestmark = pytest.mark.quick
-
 SECONDS = 300.0
 Finished = Callable[..., Run]
 Patch = pytest.MonkeyPatch

@@ -18,8 +18,6 @@ from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs, temp_folders
 from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
 
-pytestmark = pytest.mark.quick
-
 MakeSettings = Callable[..., RunSettings]
 
 

@@ -14,8 +14,6 @@ from lcviz.lab.tuner.tuner import choose
 from lcviz.tune.answer import answer, described
 from lcviz.tune.recorded import recorded
 
-pytestmark = pytest.mark.quick
-
 BITS = Candidate(
     Setting(Coding(3), 1),
     *(0.0153, 0.02, 0.0),

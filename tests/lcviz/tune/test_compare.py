@@ -15,8 +15,6 @@ from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
 from lcviz.tune.compare import OneDelta, all_settings, try_all, try_one
 
-pytestmark = pytest.mark.quick
-
 MakeCase = Callable[..., Any]
 NAMES = ("wide", "bias", "still")  # "tiny" has too few values: it is stored exactly
 LOSS = 0.25

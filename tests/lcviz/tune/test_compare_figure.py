@@ -16,8 +16,6 @@ from lcviz.tune.compare import OneDelta, TensorTrial, Trial, all_settings
 from lcviz.tune.compare_figure import compare_panel, headline, picked, tensors_table
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 STATE = {"w": np.zeros(25_000, np.float32)}  # 100,000 bytes
 DELTA = OneDelta("run", 5, layout_of(STATE), STATE, STATE, 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from urllib.parse import parse_qsl
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
@@ -353,29 +351,6 @@ def test_a_path_given_on_one_page_stands_on_the_other(
     assert page.at.button(key="tune-asked-start").disabled
 
 
-@pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        ("nowhere", "not found"),
-        ("empty", "holds neither"),
-        ("odd", "has other tensors than 2 others"),
-        ("a\0b", "not found|null"),
-    ],
-)
-def test_a_wrong_path_is_said_at_its_field(
-    path: str, told: str, tuning: Tuning, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "odd").mkdir()
-    for i in (1, 2, 3):
-        save_file({"w": torch.ones(400 + i // 3)}, tmp_path / "odd" / NAMES[i])
-    page = tuning(**OWN, tune_own=str(tmp_path / path))
-    assert page.at.text_input(key="tune_own").value == str(tmp_path / path)
-    (error,) = page.texts("error")
-    assert re.search(told, error.replace("\\", "").replace("\u2060", ""))
-    assert page.at.button(key="tune-asked-start").disabled
-
-
 @pytest.fixture
 def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     """Nothing is tried out before this event."""
@@ -393,19 +368,3 @@ def held(monkeypatch: Patch) -> Iterator[threading.Event]:
 
 def keys(page: Any) -> list[str]:
     return [b.key for b in page.at.button]
-
-
-def test_one_stops_and_the_other_goes_on(tuning: Tuning, held: threading.Event) -> None:
-    sweep = Sweep("matrix-factorization")
-    one = tuning(**MODEL).click("tune-asked-start")
-    other = tuning(**MODEL)
-    assert keys(one) == keys(other) == ["tune-asked-stop"]
-    one.click("tune-asked-stop")
-    assert keys(one) == ["tune-asked-start"]
-    assert "Somebody else" in one.texts("info")[0]
-    other.click("tune-asked-stop")
-    finished(other, sweep)
-    assert other.texts("info") == ["Stopped."]
-    other.click("tune-asked-start")
-    held.set()
-    assert (finished(other, sweep).charts, one.run().charts) == ({"frontier"}, {"frontier"})

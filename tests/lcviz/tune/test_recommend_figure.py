@@ -19,8 +19,6 @@ from lcviz.tune.recommend_figure import LIMIT, frontier_panel
 from lcviz.tune.recorded import recorded
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 
 

@@ -9,8 +9,6 @@ import pytest
 from lcviz.text import behind_text, exponent_text, minus, nbytes_text, percent_text
 from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
 
-pytestmark = pytest.mark.quick
-
 
 def test_bytes() -> None:
     texts = {

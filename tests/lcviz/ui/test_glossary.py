@@ -11,8 +11,6 @@ import pytest
 
 from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked, title_help
 
-pytestmark = pytest.mark.quick
-
 LCVIZ = Path(__file__).resolve().parents[3] / "lcviz"
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
 

@@ -8,8 +8,6 @@ from streamlit.runtime.forward_msg_cache import create_reference_msg, populate_h
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.testing.v1 import AppTest
 
-pytestmark = pytest.mark.quick
-
 
 def page() -> None:
     import streamlit as st

@@ -15,8 +15,6 @@ from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.ui.picture import Picture
 from lcviz.ui.race import HEIGHT, STYLES, race_picture
 
-pytestmark = pytest.mark.quick
-
 Seeds = list[tuple[Outcome, ...]]
 
 

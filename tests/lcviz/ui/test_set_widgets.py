@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from streamlit.testing.v1 import AppTest
-
-pytestmark = pytest.mark.quick
 
 
 def _page() -> None:

@@ -13,8 +13,6 @@ from codec import Coding
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.ui.snippet import in_a_loop
 
-pytestmark = pytest.mark.quick
-
 SETTINGS = (
     Setting(Coding(3, "tensor", "huffman"), 1),
     Setting(Coding(None), 2),

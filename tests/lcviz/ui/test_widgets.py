@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-pytestmark = pytest.mark.quick
-
 
 def script() -> None:
     import streamlit as st

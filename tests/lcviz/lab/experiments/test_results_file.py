@@ -13,8 +13,6 @@ import pytest
 from lcviz.lab.experiments import results_file
 from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError
 
-pytestmark = pytest.mark.quick
-
 ASKED: dict[str, Any] = {"seeds": 3, "models": ("a", "b")}
 X1, X2 = [{"x": 1}], [{"x": 2}]
 

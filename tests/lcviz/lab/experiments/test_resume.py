@@ -15,8 +15,6 @@ from lcviz.lab.recovery.methods import NONE, Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.workload import workload
 
-pytestmark = pytest.mark.quick
-
 
 def asked(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()

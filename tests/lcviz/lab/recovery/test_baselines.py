@@ -15,8 +15,6 @@ from codec.errors import PayloadError, StateMismatchError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.recovery.baselines import Full, Replacement, Scar, TopN
 
-pytestmark = pytest.mark.quick
-
 
 def state(seed: int) -> dict[str, Any]:
     """Every axis that blocks may lie along, and what is stored whole."""

@@ -5,8 +5,6 @@ import pytest
 
 from lcviz.lab.recovery.eight_bit import BLOCK, _levels, rounded
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_levels(signed: bool) -> None:

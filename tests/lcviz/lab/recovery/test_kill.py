@@ -19,8 +19,6 @@ from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
 from lcviz.lab.workload import Workload, workload
 
-pytestmark = pytest.mark.quick
-
 OF = workload("matrix-factorization")
 INTERVAL, LAST, CAP = 3, 14, 15
 

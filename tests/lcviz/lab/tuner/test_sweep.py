@@ -17,8 +17,6 @@ from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep
 from lcviz.lab.tuner.tuner import choose, tune
 from lcviz.lab.workload import workload
 
-pytestmark = pytest.mark.quick
-
 
 def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").candidate_settings, Sweep("lenet5", wide=True).candidate_settings

@@ -15,8 +15,6 @@ from lcviz.live.details.bits_figure import bits_panel
 from lcviz.text import CODER_NAMES
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 NAMES = ["1", "2", "3", "4", "5", "6", "7", "8", "all"]
 

@@ -15,8 +15,6 @@ from codec.scheme import huffman
 from lcviz.lab.anatomy import Alphabet, dissect
 from lcviz.live.details.code_tables import TokenRow, code_table, token_table
 
-pytestmark = pytest.mark.quick
-
 MakeCase = Callable[..., Any]
 
 

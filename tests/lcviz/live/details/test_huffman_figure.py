@@ -16,8 +16,6 @@ from lcviz.live.details.huffman_figure import code_panel, token_panel, token_tex
 from lcviz.live.details.huffman_tree_figure import MAX_LEAVES
 from lcviz.ui.charts import Panel
 
-pytestmark = pytest.mark.quick
-
 Check = Callable[[Panel], dict[str, Any]]
 Codes = np.ndarray
 

@@ -6,12 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from lcviz.live.details.size_figure import MAX_POINTS, size_panel
 from lcviz.ui.charts import Panel
-
-pytestmark = pytest.mark.quick
 
 Check = Callable[[Panel], dict[str, Any]]
 

@@ -1,10 +1,10 @@
-"""The scheme in JavaScript, pictures/scheme: the same bits as the codec's, in Chromium."""
+"""The scheme in JavaScript, pictures/scheme: the same bits as the codec's."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +14,7 @@ import codec
 from codec.scheme.prefix import PrefixCode
 from lcviz.ui.picture import SCHEME
 from tests.docs.pages import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.node import in_node
 
 Floats = NDArray[np.float32]
 
@@ -51,22 +49,14 @@ COMPUTE = """runs => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def page(browser: Browser) -> Iterator[Page]:
-    with browser.new_context(offline=True) as context:
-        page = context.new_page()
-        scripts = (stage.read_text("utf-8") for stage in SCHEME)
-        page.set_content(f"<script>{''.join(scripts)}</script>")
-        yield page
-
-
-def answers_of(page: Page, runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
-    """What the page computes for some runs: their weights, x and coder."""
+def answers_of(runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
+    """What JavaScript computes for some runs: their weights, x and coder."""
 
     def text(array: Floats) -> str:
         return base64.b64encode(array.tobytes()).decode()
 
-    return page.evaluate(
+    return in_node(
+        SCHEME,
         COMPUTE,
         [[text(first), [*map(text, later)], x, coder] for (first, *later), x, coder in runs],
     )
@@ -119,7 +109,7 @@ def made(rng: np.random.Generator, n: int) -> list[Floats]:
 
 
 @pytest.mark.parametrize("batch", range(5))
-def test_runs_of_checkpoints(page: Page, batch: int) -> None:
+def test_runs_of_checkpoints(batch: int) -> None:
     """Levels, codes, tables, reuse of tables, every bit of the payload, and the track: 2,000 arrays
     in all."""
     rng = np.random.default_rng(batch)
@@ -128,13 +118,13 @@ def test_runs_of_checkpoints(page: Page, batch: int) -> None:
         x = rng.choice((1, 2, 3, 4, 8, 0))
         coder = str(rng.choice(CODERS))
         runs.append((made(rng, int(rng.integers(8, 400))), int(x) or None, coder))
-    for run, answers in zip(runs, answers_of(page, runs), strict=True):
+    for run, answers in zip(runs, answers_of(runs), strict=True):
         expected = codec_s_answers(*run)
         for answer, step in zip(answers, expected, strict=True):
             assert answer == step
 
 
-def test_several_streams_long_runs_and_many_levels(page: Page) -> None:
+def test_several_streams_long_runs_and_many_levels() -> None:
     rng = np.random.default_rng(0)
     runs: list[tuple[Sequence[Floats], int | None, str]] = []
     few = [np.zeros(200_000, np.float32) for _ in range(3)]
@@ -146,14 +136,14 @@ def test_several_streams_long_runs_and_many_levels(page: Page) -> None:
     dense = [rng.standard_normal(150_000).astype(np.float32) for _ in range(3)]
     runs += [(dense, 3, coder) for coder in CODERS]
     for run in runs:
-        assert answers_of(page, [run]) == [codec_s_answers(*run)]
+        assert answers_of([run]) == [codec_s_answers(*run)]
 
 
-def test_what_is_not_finite_is_refused(page: Page) -> None:
+def test_what_is_not_finite_is_refused() -> None:
     for value in (np.nan, np.inf):
         states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
-        with pytest.raises(Exception, match="NaN and infinity have no bucket"):
-            answers_of(page, [(states, 2, "huffman")])
+        with pytest.raises(AssertionError, match="NaN and infinity have no bucket"):
+            answers_of([(states, 2, "huffman")])
 
 
 # The codes of an alphabet of a record, with its number of symbols, coder and last table.
@@ -168,7 +158,7 @@ ENCODE = """alphabets => alphabets.map(([codes, k, coder, last]) => {
 })"""
 
 
-def test_the_golden_chains(page: Page) -> None:
+def test_the_golden_chains() -> None:
     """Their bits on disk, from the codes that they hold."""
     alphabets, expected = [], []
     for path in sorted(GOLDEN.glob("*.lcc")):
@@ -194,7 +184,7 @@ def test_the_golden_chains(page: Page) -> None:
                 parts = code.cached, code.streams.tolist(), code.words.tolist()
                 expected.append([lengths, classes, *parts])
     assert len(expected) > 10
-    for answer, one in zip(page.evaluate(ENCODE, alphabets), expected, strict=True):
+    for answer, one in zip(in_node(SCHEME, ENCODE, alphabets), expected, strict=True):
         assert answer == one
 
 
@@ -208,7 +198,7 @@ QUANTIZE = """runs => runs.map(([text, size, coder]) => {
 })"""
 
 
-def test_equal_steps(page: Page) -> None:
+def test_equal_steps() -> None:
     """At the size that the codec finds for a budget: the same codes, levels and bits."""
     rng, runs, expected = np.random.default_rng(0), [], []
     for _ in range(60):
@@ -229,5 +219,5 @@ def test_equal_steps(page: Page) -> None:
         runs.append([base64.b64encode(delta.tobytes()).decode(), size, "huffman"])
         expected.append([codes.tolist(), bits(encoded.levels), encoded.payload.words.tolist()])
     assert len(expected) > 30
-    for answer, one in zip(page.evaluate(QUANTIZE, runs), expected, strict=True):
+    for answer, one in zip(in_node(SCHEME, QUANTIZE, runs), expected, strict=True):
         assert answer == one
