@@ -17,6 +17,7 @@ from .pieces import Pieces
 from .prefix import PrefixCode
 from .survivors import Survivors
 
+FEW = 2**17  # values that run lengths leave to a context code
 KINDS: tuple[type[Payload], ...] = (Constant, PrefixCode, ContextCode)
 
 
@@ -60,13 +61,23 @@ def coder_of(name: str) -> Coder:
     return CODERS[name]
 
 
+def _of_few(
+    survivors: Survivors, matrices: Matrices, levels: Levels, uniform: bool
+) -> Payload | None:
+    """A context code of few values in equal steps: code tables would cost too much of it."""
+    few = uniform and survivors.n <= FEW
+    return ContextCode.of(survivors, matrices, levels, uniform) if few else None
+
+
 RUNLENGTH = Coder(
     "runlength",
     "r",
     "Run-length Huffman",
     "run-length",
-    "One code word for a run of zeros and the value after it.",
+    "One code word for a run of zeros and the value after it; a context code for few values in "
+    "equal steps.",
     True,
+    _of_few,
 )
 HUFFMAN = Coder(
     "huffman",

@@ -389,9 +389,9 @@ def _written(
     def work(i: int, scratch: workers.Scratch) -> None:
         most = MOST_NBYTES * cut.elements(i) + kernel.ELEMENT_BYTES
         room, used = scratch.at_least(most // 2).view(np.uint8), np.zeros(2, np.int64)
-        survivors = s.marks, s.codes, *steps
-        lists = _NO_PLACES, _NO_CODES, used, _NO_BITS
-        status = _coded(True, (cut, i, shared), survivors, (room, most), lists, scratch)
+        own, lists = (cut, i, shared), (_NO_PLACES, _NO_CODES, used)
+        data = room, most
+        status = _coded(True, own, (s.marks, s.codes), steps, data, lists, _NO_BITS, scratch)
         sizes[i] = TOO_LONG if status else used[0]
         streams.put(i, room[: 0 if status else used[0]])
 
@@ -485,7 +485,7 @@ def _read(
     """Read each stream i, and hand its changes to taker(i, scratch)."""
     cut = _cut(p.matrices)
     ends = np.cumsum(p.sizes).tolist()
-    survivors = _NO_MARKS, _NO_CODES, *steps
+    survivors = _NO_MARKS, _NO_CODES
 
     def work(i: int, scratch: workers.Scratch) -> None:
         n, sizes = cut.elements(i), np.zeros(2, np.int64)
@@ -493,7 +493,8 @@ def _read(
         room = scratch.at_least(n + n // 2 + 1)
         places, codes_at = room[:n], room[n:].view(np.uint16)
         own, data = (cut, i, p.shared), (stream, stream.size)
-        status = _coded(False, own, survivors, data, (places, codes_at, sizes, bits), scratch)
+        lists = places, codes_at, sizes
+        status = _coded(False, own, survivors, steps, data, lists, bits, scratch)
         if status == STREAM_LEAVES:
             raise StreamError("a symbol beyond the last level")
         if status == STREAM_GOES_ON:
@@ -507,9 +508,11 @@ def _read(
 def _coded(
     encoding: bool,
     streams: tuple[_Cut, int, int],
-    survivors: tuple[NDArray[np.uint64], Codes, StepCodes, StepCodes, NDArray[np.int8], bool],
+    survivors: tuple[NDArray[np.uint64], Codes],
+    steps: _StepCodes,
     data: tuple[Bytes, int],
-    lists: tuple[NDArray[np.uint32], StepCodes, NDArray[np.int64], NDArray[np.float64]],
+    lists: tuple[NDArray[np.uint32], StepCodes, NDArray[np.int64]],
+    bits: NDArray[np.float64],
     scratch: workers.Scratch,
 ) -> int:
     """Write or read one stream; see `kernels.contexts.code`.
@@ -520,6 +523,7 @@ def _coded(
     cut, i, shared = streams
     own = slice(cut.firsts[i], cut.firsts[i + 1])
     columns = cut.columns[own]
-    matrices = cut.begins[i], cut.rows[own], columns, shared
-    memory = _FIRST, _RATES, scratch.contexts, scratch.by_column(int(columns.max()))
-    return int(kernel.code(encoding, *matrices, *survivors, *memory, *data, *lists))
+    stream = cut.begins[i], cut.rows[own], columns, shared
+    learning, by_column = (_FIRST, _RATES, scratch.contexts), scratch.by_column(int(columns.max()))
+    arguments = stream, survivors, tuple(steps), learning, by_column, *data, lists, bits
+    return int(kernel.code(encoding, *arguments))

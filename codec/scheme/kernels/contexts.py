@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 from codec.scheme.limits import UNIT, WORD
@@ -75,119 +77,175 @@ def carry(at):
     store8(at, load8(at) + ONE)
 
 
+# The interval: its begin `low` (encoding) or the bytes read less that begin, `window` (decoding);
+# its length `span`; and `at`, the address of the next byte. numba keeps a tuple in registers.
+Interval = namedtuple("Interval", "low span window at")
+# Addresses: of the contexts, of the rates by uses, and of the end of the stream.
+Memory = namedtuple("Memory", "contexts rates end")
+# What the decisions of an element depend on.
+Around = namedtuple("Around", "activity beside above")
+
+
 @inlined
-def decide(encoding, bit, context, rates, low, span, window, at, end):
+def decide(encoding, bit, context, c, m):
     """Write a decision, or read it; either way its context learns from it.
 
-    context, rates: addresses, see `code`. low, span: of the interval; window: the bytes
-    read, less the interval's begin. at: address of the next byte; reading, bytes from ``end`` on
-    are 0. Returns bit, low, span, window and at.
+    context: its number. c: Interval. m: Memory; reading, bytes from its end on are 0. Returns the
+    decision and the next interval.
     """
-    state = np.int64(load32(context))
+    low, span, window, at = c
+    here = m.contexts + np.uint64(4 * context)
+    state = np.int64(load32(here))
     chance = state >> 8
     bound = (span >> np.uint64(16)) * np.uint64(chance)
-    if encoding:
-        # 0 takes the lower part of the interval: a stream of zeros needs no bytes.
-        if bit:
-            low += span - bound
-            span = bound
-            if low >= WHOLE:
-                low -= WHOLE
-                carry(at)
-        else:
-            span -= bound
-    else:
+    if not encoding:
         bit = window >= span - bound
-        if bit:
-            window -= span - bound
-            span = bound
+    # 0 takes the lower part of the interval: a stream of zeros needs no bytes.
+    if bit:
+        if encoding:
+            low += span - bound
         else:
-            span -= bound
+            window -= span - bound
+        span = bound
+        if low >= WHOLE:
+            low -= WHOLE
+            carry(at)
+    else:
+        span -= bound
     while span < LEAST_SPAN:
         if encoding:
             store8(at, low >> np.uint64(32))
             low = (low & LOW32) << np.uint64(8)
         else:
-            window = window << np.uint64(8) | (load8(at) if at < end else np.uint64(0))
+            window = window << np.uint64(8) | (load8(at) if at < m.end else np.uint64(0))
         at += ONE
         span <<= np.uint64(8)
     # The more often a context was used, the more slowly its chance changes.
     uses = state & 255
     aim = np.int64(2 * HALF) if bit else np.int64(0)
-    chance += ((aim - chance) * np.int64(load32(rates + np.uint64(4 * uses)))) >> 16
+    chance += ((aim - chance) * np.int64(load32(m.rates + np.uint64(4 * uses)))) >> 16
     chance = min(max(chance, np.int64(LEAST)), np.int64(2 * HALF - LEAST))
-    store32(context, np.uint64(chance << 8 | min(uses + 1, MOST_USES)))
-    return bit, low, span, window, at
+    store32(here, np.uint64(chance << 8 | min(uses + 1, MOST_USES)))
+    return bit, Interval(low, span, window, at)
+
+
+@inlined
+def code_magnitude(encoding, q, around, c, m):
+    """|q| of an element that changes; q: what to write. Returns it and the next interval."""
+    reached, more = 1, True
+    while more and reached <= UNARY:
+        near = np.int64(abs(around.beside) > reached) + np.int64(abs(around.above) > reached)
+        context = MORE_CONTEXT + UNARY * (3 * around.activity + near) + reached - 1
+        more, c = decide(encoding, q > reached, context, c, m)
+        reached += np.int64(more)
+    if not more:
+        return reached, c
+    rest = max(q - UNARY, 1)
+    size, own_size = 0, np.int64(highest_bit(np.uint64(rest)))
+    while more and size < MOST_BITS:
+        context = SIZE_CONTEXT + MOST_BITS * around.activity + size
+        more, c = decide(encoding, own_size > size, context, c, m)
+        size += np.int64(more)
+    reached = 1
+    for k in range(size):
+        bit = rest >> (size - 1 - k) & 1 == 1
+        bit, c = decide(encoding, bit, BIT_CONTEXT + 3 * size + min(k, 2), c, m)
+        reached = 2 * reached + np.int64(bit)
+    return reached + UNARY, c
+
+
+@inlined
+def marks_from(marks, place, n):
+    """The marks of n positions, at most WORD, from one on."""
+    skip = place & 63
+    mark = marks[place >> 6] >> np.uint64(skip)
+    if skip + n > WORD:
+        mark |= marks[(place >> 6) + 1] << np.uint64(64 - skip)
+    return mark if n == WORD else mark & ((ONE << np.uint64(n)) - ONE)
+
+
+@inlined
+def any_marks(marks, place, n):
+    """Whether one of n positions from one on is marked."""
+    for j in range(0, n, WORD):  # noqa: SIM110  numba has no any()
+        if marks_from(marks, place + j, min(WORD, n - j)) != 0:
+            return True
+    return False
+
+
+@inlined
+def spent(c, begin):
+    """Bits so far. begin: address of the stream."""
+    return 8.0 * np.float64(c.at - begin) - np.log2(np.float64(c.span))
 
 
 @compiled
-def code(
-    encoding,
-    begin,
-    rows,
-    columns,
-    shared,
-    marks,
-    codes,
-    step_code_of,
-    code_of,
-    alone,
-    doubling,
-    initial,
-    rates,
-    contexts,
-    by_column,
-    data,
-    most,
-    positions,
-    found,
-    sizes,
-    bits,
-):
+def finish(low, span, at, begin):
+    """Write the shortest number of an interval; a reader adds zeros. Returns the stream's end."""
+    for n in range(6):
+        unit = ONE << np.uint64(40 - 8 * n)
+        number = (low + unit - ONE) & ~(unit - ONE)
+        if number < low + span:
+            if number >= WHOLE:
+                number -= WHOLE
+                carry(at)
+            for i in range(n):
+                store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
+                at += ONE
+            break
+    while at > begin and load8(at - ONE) == 0:
+        at -= ONE
+    return at
+
+
+@compiled
+def code(encoding, stream, survivors, steps, learning, by_column, data, most, listed, bits):
     """Write a stream of a context code, or read it.
 
     Encoder and decoder are one loop, so that they cannot differ. FORMAT.md has every number.
 
-    begin: the stream's first element. rows, columns: int64, of each of its matrices. shared:
-    elements that share a decision; 1 for none. marks, codes: the survivors, if encoding.
-    step_code_of: uint16, the code that each code would have in uniform steps; code_of: uint16, the
-    other way round, 0 for a step that no level has. alone: int8, by |q|, the last entry for all
-    beyond: 1 or -1 if all its levels have that sign. doubling: whether each q stands for twice as
-    much as the one before, as in buckets. initial: uint32 (N_CONTEXTS,), the contexts at first:
-    chance << 8 | uses. rates: uint32 (MOST_USES + 1,), how much a context learns from a decision,
-    by its uses. contexts: uint32 (N_CONTEXTS,), and by_column: int32 (BY_COLUMN, widest), scratch.
-    data: uint8, the stream, or ELEMENT_BYTES and twice as much room as ``most``. most: bytes that
-    are allowed, or that there are to read. positions: uint32, and found: uint16, filled when
-    reading: where codes other than 0 are, from ``begin`` on, and these. sizes: int64 (2,), filled:
-    bytes that were written; how many codes were found. bits: float64 (n,), raised by what each
-    element costs, or empty. Returns a STREAM_* status; STREAM_GOES_ON also if it takes more bytes
-    than allowed.
+    stream: its first element; rows and columns of each of its matrices, int64; and how many
+    elements share a decision, 1 for none. survivors: marks and codes, if encoding. steps:
+    step_code_of, uint16, the code that each code would have in uniform steps; code_of, uint16, the
+    other way round, 0 for a step that no level has; alone, int8, by |q|, the last entry for all
+    beyond: 1 or -1 if all its levels have that sign; and whether each q stands for twice as much as
+    the one before, as in buckets. learning: uint32, the contexts at first, chance << 8 | uses; how
+    much a context learns from a decision, by its uses; and scratch for the contexts. by_column:
+    int32 (BY_COLUMN, widest), scratch. data: uint8, the stream, or ELEMENT_BYTES and twice as much
+    room as ``most``. most: bytes that are allowed, or that there are to read. listed: uint32 and
+    uint16, filled when reading: where codes other than 0 are, from the first element on, and these;
+    and int64 (2,), filled: bytes that were written; how many codes were read. bits: float64 (n,),
+    raised by what each element costs, or empty. Returns a STREAM_* status; STREAM_GOES_ON also if
+    it takes more bytes than allowed.
     """
-    state, rate = np.uint64(contexts.ctypes.data), np.uint64(rates.ctypes.data)
-    begin_of_data = np.uint64(data.ctypes.data)
+    begin, rows, columns, shared = stream
+    marks, codes = survivors
+    step_code_of, code_of, alone, doubling = steps
+    initial, rates, contexts = learning
+    positions, found, sizes = listed
+    for i in range(N_CONTEXTS):
+        contexts[i] = initial[i]
+    first = np.uint64(data.ctypes.data)
+    end = first + np.uint64(most)
+    m = Memory(np.uint64(contexts.ctypes.data), np.uint64(rates.ctypes.data), end)
+    c = Interval(np.uint64(0), WHOLE, np.uint64(0), first)
+    read = begin >> 16 << 16
+    unit_end = read + UNIT
+    if encoding:
+        for place in range(read, begin, WORD):
+            read += np.int64(count_bits(marks_from(marks, place, min(WORD, begin - place))))
+    else:
+        window = np.uint64(0)
+        for i in range(np.uint64(5)):
+            at = first + i
+            window = window << np.uint64(8) | (load8(at) if at < end else np.uint64(0))
+        c = Interval(np.uint64(0), WHOLE, window, first + np.uint64(5))
     terms, sums, signs = by_column[0], by_column[1], by_column[2]
     last_rows, last_steps, changed = by_column[3], by_column[4], by_column[5]
     octet_terms, octet_sums, octet_counts = by_column[6], by_column[7], by_column[8]
     logs = by_column[9]
     costly = bits.size > 0
-    for i in range(N_CONTEXTS):
-        contexts[i] = initial[i]
-    at = begin_of_data
-    end = at + np.uint64(most)
-    low, span, window = np.uint64(0), WHOLE, np.uint64(0)
-    read = unit_end = begin >> 16 << 16
-    unit_end += UNIT
-    if encoding:
-        for word in range(read // WORD, begin // WORD):
-            read += np.int64(count_bits(marks[word]))
-        if begin & 63 > 0:
-            before = marks[begin // WORD] << np.uint64(64 - (begin & 63))
-            read += np.int64(count_bits(before))
-    else:
-        for _ in range(5):
-            window = window << np.uint64(8) | (load8(at) if at < end else np.uint64(0))
-            at += ONE
-    base, mean, m = begin, FIRST_MEAN, 0
+    base, mean, n_listed = begin, FIRST_MEAN, 0
     for piece in range(rows.size):
         n_rows, n_columns = rows[piece], columns[piece]
         width = np.int64(shared) if shared > 1 and n_columns > shared else n_columns
@@ -218,78 +276,38 @@ def code(
             row_term = octaves(PRIOR * mean) - common
             row_sum = row_sign = n_changed = left = octet_left = 0
             left_at = -2
-            cost = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
+            cost = spent(c, first) if costly else 0.0
             if n_columns >= OCTET:
-                some = False
-                if encoding:
-                    for j in range(0, n_columns, WORD):
-                        place = base + j
-                        mark = marks[place >> 6] >> np.uint64(place & 63)
-                        if place & 63 > 0 and (place & 63) + n_columns - j > WORD:
-                            mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
-                        if n_columns - j < WORD:
-                            mark &= (ONE << np.uint64(n_columns - j)) - ONE
-                        if mark != 0:
-                            some = True
-                            break
+                some = encoding and any_marks(marks, base, n_columns)
                 share_log = octaves((rows_changed << MEAN_SHIFT) // (i + 1) + 1) >> 3
                 context = ROW_CONTEXT + 3 * share_log + before_changed
-                some, low, span, window, at = decide(
-                    encoding,
-                    some,
-                    state + np.uint64(4 * context),
-                    rate,
-                    low,
-                    span,
-                    window,
-                    at,
-                    end,
-                )
+                some, c = decide(encoding, some, context, c, m)
                 before_changed = np.int64(some)
                 rows_changed += before_changed
                 if costly:
-                    now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                     for j in range(n_columns):
-                        bits[base + j] = (now - cost) / n_columns
-                    cost = now
+                        bits[base + j] = (spent(c, first) - cost) / n_columns
+                    cost = spent(c, first)
                 if not some:
                     base += n_columns
                     continue
             for g in range(n_octets):
                 first_j = g * width
                 end_j = min(first_j + width, n_columns)
-                mark = np.uint64(0)
-                known = 0  # g in FORMAT.md
+                known = count = 0  # known: g in FORMAT.md
                 if in_octets:
-                    if encoding:
-                        place = base + first_j
-                        mark = marks[place >> 6] >> np.uint64(place & 63)
-                        if (place & 63) + end_j - first_j > WORD:
-                            mark |= marks[(place >> 6) + 1] << np.uint64(64 - (place & 63))
-                        mark &= (ONE << np.uint64(end_j - first_j)) - ONE
+                    some = encoding and marks_from(marks, base + first_j, end_j - first_j) != 0
                     activity = min(max((row_term + octet_terms[g]) >> 4, 0), ACTIVITIES - 1)
                     context = OCTET_CONTEXT + 9 * activity + 3 * octet_left + octet_counts[g]
-                    some, low, span, window, at = decide(
-                        encoding,
-                        mark != 0,
-                        state + np.uint64(4 * context),
-                        rate,
-                        low,
-                        span,
-                        window,
-                        at,
-                        end,
-                    )
+                    some, c = decide(encoding, some, context, c, m)
                     if costly:
-                        now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
                         for j in range(first_j, end_j):
-                            bits[base + j] += (now - cost) / (end_j - first_j)
-                        cost = now
+                            bits[base + j] += (spent(c, first) - cost) / (end_j - first_j)
+                        cost = spent(c, first)
                     if not some:
                         octet_left = octet_counts[g] = 0
                         continue
                     known = 1
-                count = 0
                 for j in range(first_j, end_j):
                     place, column = base + j, np.uint64(j)
                     activity = min(max((row_term + terms[column]) >> 4, 0), ACTIVITIES - 1)
@@ -299,113 +317,42 @@ def code(
                     # The last element of an octet must have changed if no other one has.
                     if known != 1 or j < end_j - 1:
                         if encoding:
-                            own = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
-                            is_changed = own & ONE != 0
+                            own_mark = marks[np.uint64(place >> 6)] >> np.uint64(place & 63)
+                            is_changed = own_mark & ONE != 0
                         context = ZERO_CONTEXT + 9 * (known * ACTIVITIES + activity)
                         context += 3 * min(abs(beside), 2) + min(abs(above), 2)
-                        is_changed, low, span, window, at = decide(
-                            encoding,
-                            is_changed,
-                            state + np.uint64(4 * context),
-                            rate,
-                            low,
-                            span,
-                            window,
-                            at,
-                            end,
-                        )
+                        is_changed, c = decide(encoding, is_changed, context, c, m)
                     if is_changed:
                         if in_octets:
                             known = 2
                             count += 1
-                        code, q, negative = 0, 1, False
+                        q, negative = 1, False
                         if encoding:
                             if place >= unit_end:
                                 read = place >> 16 << 16
                                 unit_end = read + UNIT
-                            code = np.int64(step_code_of[codes[np.uint64(read)]])
+                            own_code = np.int64(step_code_of[codes[np.uint64(read)]])
                             read += 1
-                            q, negative = (code + 1) >> 1, code & 1 == 0
-                            if at + np.uint64(ELEMENT_BYTES) > end:
+                            q, negative = (own_code + 1) >> 1, own_code & 1 == 0
+                            if c.at + np.uint64(ELEMENT_BYTES) > end:
                                 return STREAM_GOES_ON
-                        reached, more = 1, True
-                        while more and reached <= UNARY:
-                            near = np.int64(abs(beside) > reached)
-                            near += np.int64(abs(above) > reached)
-                            context = MORE_CONTEXT + UNARY * (3 * activity + near) + reached - 1
-                            more, low, span, window, at = decide(
-                                encoding,
-                                q > reached,
-                                state + np.uint64(4 * context),
-                                rate,
-                                low,
-                                span,
-                                window,
-                                at,
-                                end,
-                            )
-                            reached += np.int64(more)
-                        if more:
-                            rest = max(q - UNARY, 1)
-                            size, own_size = 0, np.int64(highest_bit(np.uint64(rest)))
-                            while more and size < MOST_BITS:
-                                context = SIZE_CONTEXT + MOST_BITS * activity + size
-                                more, low, span, window, at = decide(
-                                    encoding,
-                                    own_size > size,
-                                    state + np.uint64(4 * context),
-                                    rate,
-                                    low,
-                                    span,
-                                    window,
-                                    at,
-                                    end,
-                                )
-                                size += np.int64(more)
-                            reached = 1
-                            for k in range(size):
-                                context = BIT_CONTEXT + 3 * size + min(k, 2)
-                                bit, low, span, window, at = decide(
-                                    encoding,
-                                    rest >> (size - 1 - k) & 1 == 1,
-                                    state + np.uint64(4 * context),
-                                    rate,
-                                    low,
-                                    span,
-                                    window,
-                                    at,
-                                    end,
-                                )
-                                reached = 2 * reached + np.int64(bit)
-                            reached += UNARY
-                        q = reached
+                        q, c = code_magnitude(encoding, q, Around(activity, beside, above), c, m)
                         own_sign = np.int64(alone[min(q, alone.size - 1)])
                         column_sign = np.int64(signs[column])
                         if own_sign != 0:
                             negative = own_sign < 0
                         else:
                             # Do the row and the column so far point the same way?
-                            agrees = row_sign * column_sign
-                            context = SIGN_CONTEXT + 9 * side_of(agrees)
+                            context = SIGN_CONTEXT + 9 * side_of(row_sign * column_sign)
                             context += 3 * side_of(beside) + side_of(above)
-                            negative, low, span, window, at = decide(
-                                encoding,
-                                negative,
-                                state + np.uint64(4 * context),
-                                rate,
-                                low,
-                                span,
-                                window,
-                                at,
-                                end,
-                            )
+                            negative, c = decide(encoding, negative, context, c, m)
                         if not encoding:
-                            code = 2 * q - 1 + np.int64(negative)
-                            if code >= code_of.size or code_of[code] == 0:
+                            own_code = 2 * q - 1 + np.int64(negative)
+                            if own_code >= code_of.size or code_of[own_code] == 0:
                                 return STREAM_LEAVES
-                            positions[m] = np.uint32(place - begin)
-                            found[m] = code_of[code]
-                            m += 1
+                            positions[n_listed] = np.uint32(place - begin)
+                            found[n_listed] = code_of[own_code]
+                            n_listed += 1
                         weight = min(q, MOST_ACTIVE)
                         if doubling:
                             weight = 1 << min(q - 1, MOST_DOUBLED)
@@ -426,9 +373,8 @@ def code(
                         changed[n_changed] = j
                         n_changed += 1
                     if costly:
-                        now = 8.0 * np.float64(at - begin_of_data) - np.log2(np.float64(span))
-                        bits[place] += now - cost
-                        cost = now
+                        bits[place] += spent(c, first) - cost
+                        cost = spent(c, first)
                 if in_octets:
                     octet_left = octet_counts[g] = min(count, 2)
             for k in range(n_changed):
@@ -439,23 +385,11 @@ def code(
             base += n_columns
         if n_rows > 0 and n_columns > 0:
             mean = max((total << MEAN_SHIFT) // (n_rows * n_columns), 1)
+    at = c.at
     if encoding:
-        # The shortest number of the interval; a reader adds zeros.
-        for n in range(6):
-            unit = ONE << np.uint64(40 - 8 * n)
-            number = (low + unit - ONE) & ~(unit - ONE)
-            if number < low + span:
-                if number >= WHOLE:
-                    number -= WHOLE
-                    carry(at)
-                for i in range(n):
-                    store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
-                    at += ONE
-                break
-        while at > begin_of_data and load8(at - ONE) == 0:
-            at -= ONE
+        at = finish(c.low, c.span, at, first)
     # A reader looks five bytes ahead, and adds zeros behind the end.
     elif at < end:
         return STREAM_GOES_ON
-    sizes[0], sizes[1] = at - begin_of_data, m
+    sizes[0], sizes[1] = at - first, n_listed
     return STREAM_OK
