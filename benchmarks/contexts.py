@@ -5,8 +5,8 @@
 Each model is trained with SGD, momentum and AdamW, from seed 0, with a checkpoint at every
 iteration (with momentum at every tenth). Every setting saves them with a track of its own, coded as
 run lengths. The checkpoints AT are then coded once more, the same levels, as a context code where
-that is smaller. Sizes are those of whole records on disk, header included. Run lengths reuse tables as in a
-real chain.
+that is smaller. Sizes are those of whole records on disk, header included. Run lengths reuse tables
+as in a real chain.
 
 --speed also times whole steps of a tracker, and decoding in place, of AlexNet and the transformer
 with both coders in turn. The speed of context codes is shown, that of run lengths is 1: the median

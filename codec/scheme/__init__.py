@@ -11,11 +11,8 @@ Read in this order:
     tables      which code table is cheapest, and whether to reuse the last one
     payload     the interface of all payloads, and the payload of an alphabet that needs no bits
     prefix      code words, in streams that threads write and read side by side
-    grouped     one code word for several neighbours, where about half of all values change
     context     adaptive arithmetic codes: rows and columns change together
-    arithmetic  their forerunner, for a small alphabet in uniform steps
-    payloads    the kinds of payloads
-    coders      the lossless coders by name
+    coders      the lossless coders by name, and the kinds of payloads
     stream      quantized values to bytes and back
     residual    exact tensors: the change from the last value to the next, bit by bit
     batch       small tensors that share an alphabet, each with levels of its own

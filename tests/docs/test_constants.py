@@ -111,13 +111,9 @@ SENTENCES = {
         "up to {codec.dcp.files:MAX_BUFFERED >> 20} MiB of deltas",
     ],
     "explanation/scheme.md": [
-        "Where at least {codec.scheme.grouped:round(100 * LEAST_CHANGED)} % of the values change",
-        "to {codec.scheme.grouped:MOST_LEVELS} levels, in alphabets of",
-        "{codec.scheme.grouped:LEAST!,} values or more",
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
         "each octet, {codec.scheme.kernels:OCTET} neighbours in a row, is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
-        "an alphabet of at most 2{codec.scheme.arithmetic:MOST.bit_length() - 1!^} elements",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
     ],
     "explanation/guarantees.md": [
@@ -128,11 +124,8 @@ SENTENCES = {
     ],
     "explanation/results.md": [
         "LeNet-5 ({demo_models:MODELS['lenet5'].parameters} parameters)",
-        "AlexNet has {demo_models:MODELS['alexnet'].parameters} parameters, too many",
         "byte transformer of {demo_models:MODELS['byte-transformer'].parameters} parameters",
-        "Up to {codec.scheme.arithmetic:MOST!,} values an alphabet is coded",
         "a level is at most {codec.scheme.uniform:MAX_STEPS!,} steps",
-        "if at least {codec.scheme.grouped:round(100 * LEAST_CHANGED)} % of the values change",
         "set `NEAREST` in `codec/scheme/uniform.py` to {codec.scheme.uniform:OFFSET}",
     ],
     "explanation/experiments.md": [

@@ -167,7 +167,7 @@ def test_a_record_of_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
         for step in range(2):
             checkpoints.save(step, {"w": np.linspace(-1, 1 + step, 100, dtype=np.float32)})
-    newer = ROOT / "tests/golden/bad/version-3.safetensors"
+    newer = ROOT / "tests/golden/bad/version-4.safetensors"
     shutil.copy(newer, "run.lcc/00000002.delta.safetensors")
     files = {path.name: path.read_bytes() for path in Path("run.lcc").glob("*.safetensors")}
 

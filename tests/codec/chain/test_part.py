@@ -499,7 +499,7 @@ def test_digests_of_other_blocks(tmp_path: Path, resign: Callable[[bytes], bytes
 
 
 def test_records_without_blocks(tmp_path: Path, monkeypatch: Patch) -> None:
-    """As version 0.2.0 wrote them: the same part, from all of their bytes."""
+    """The same part, from all of their bytes."""
     monkeypatch.setattr(chunks, "LEAST", 2**40)
     path = saved(tmp_path / "run.lcc", {"bits": 3})
     monkeypatch.undo()

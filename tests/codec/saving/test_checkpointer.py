@@ -344,7 +344,7 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     (run / "00000030.delta.safetensors").write_bytes(
-        (golden / "bad" / "version-3.safetensors").read_bytes()
+        (golden / "bad" / "version-4.safetensors").read_bytes()
     )
     with pytest.raises(VersionError):
         codec.Checkpointer(run, resume=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import StreamError
-from codec.scheme import coders, huffman, runlength, tables
+from codec.scheme import huffman, prefix, runlength, tables
 from codec.scheme.tables import CodeTable
 
 UNIT = 2**16
@@ -210,11 +210,11 @@ def test_a_token_that_ends_with_the_second_word() -> None:
     lengths[[1, *range(2, 15), 1 + far, 0]] = [1, *range(2, 15), 15, 15]
     run = CLASSES[far][0] + 123_457
     codes = np.zeros(
-        coders.STREAMS * MAX_STREAM, np.uint16
+        prefix.STREAMS * MAX_STREAM, np.uint16
     )  # the fewest that have so long a stream
     codes[:31] = codes[31 + run : 31 + run + 3] = 1
     e = check_slowly(quantized(codes), CodeTable(lengths, 84))
-    assert e.payload.streams.tolist() == [31 + 33 + 2, *[0] * (coders.STREAMS - 1)]
+    assert e.payload.streams.tolist() == [31 + 33 + 2, *[0] * (prefix.STREAMS - 1)]
 
 
 def test_longest_code_words() -> None:
@@ -295,7 +295,7 @@ def test_more_streams_than_lanes() -> None:
 
 @pytest.mark.parametrize("units", [2, 4, 32])
 def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: units)
+    monkeypatch.setattr(prefix, "stream_units", lambda n, n_symbols: units)
     rng = np.random.default_rng(units)
     for density in (2e-5, 0.05):
         n = 9 * UNIT + 1
@@ -308,7 +308,7 @@ def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last run of all 84 classes, each in its own word and after an escape."""
-    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
+    monkeypatch.setattr(prefix, "stream_units", lambda n, n_symbols: 32)
     its = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
     escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
     for first, extra_bits in CLASSES:
@@ -331,7 +331,7 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """15 bits of word and 18 open ones, written from bit 31 of a word on, make 64 bits."""
-    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
+    monkeypatch.setattr(prefix, "stream_units", lambda n, n_symbols: 32)
     lengths = np.zeros(85, np.uint8)
     lengths[1] = 1  # no zeros: one bit
     lengths[[0, *range(2, 14)]] = range(2, 15)
