@@ -302,7 +302,7 @@ def test_a_training_state(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, rng = torch.nn.Linear(20, 9), np.random.default_rng(0)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    policy = {"*/skipped": "skip", "half": "lossy", "short": "lossy"}
+    policy = {"*/skipped": "skip", "half": "lossy", "short": "lossy", "mixed/exp_avg": "exact"}
     states = []
     for step in range(4):
         optimizer.zero_grad()
@@ -319,6 +319,7 @@ def test_a_training_state(tmp_path: Path) -> None:
                 "optimizer": json_free(optimizer.state_dict()),
                 "rng": [torch.get_rng_state(), rng.bit_generator.state],
                 "counts": Counter("aab"),
+                "mixed": {"exp_avg": torch.tensor(half).bfloat16(), "exp_avg_sq": torch.zeros(400)},
                 "big": 2**70 + step,
                 "odd": (step, -0.0, math.inf, b"\xff\0", bytearray(b"x"), "é\n", {1.5: True}),
                 "numbers": [
