@@ -42,8 +42,8 @@ class Bars:
 
     @classmethod
     def of(cls, record: StepRecord) -> Bars:
-        """The bars of a record in equal steps."""
-        alphabet = max(record.alphabets, key=lambda a: a.n)
+        """The bars of the largest alphabet in equal steps."""
+        alphabet = max((a for a in record.alphabets if a.uniform), key=lambda a: a.n)
         levels = alphabet.encoded.levels[1:]
         size = float(levels[0]) if levels.size else 0.0
         steps = np.rint(levels / size).astype(np.int64) if size else np.zeros(0, np.int64)

@@ -32,7 +32,7 @@ ONLY_DECODED = {
     *("stream-early", "stream-late", "steps-symbol"),
     *("token-class", "token-late", "token-symbol", "track"),
     *(f"residual-{x}" for x in ("class", "early", "late", "run", "symbol", "track")),
-    *("arithmetic-late", "arithmetic-other", "arithmetic-rank", "arithmetic-symbol"),
+    *("context-late", "context-other", "context-same", "context-symbol"),
 }
 
 
@@ -66,11 +66,6 @@ def heads(path: Path) -> list[RecordFacts]:
     return list(read_heads(codec.Chain(path), path if path.is_dir() else None, {}).values())
 
 
-@pytest.mark.parametrize(("name", "version"), [("run", 1), ("contexts", 2)])
-def test_the_format_that_a_chain_needs(name: str, version: int) -> None:
-    assert summary_of(GOLDEN / f"{name}.lcc").format == version
-
-
 def summary_of(path: Path) -> Summary:
     """From contents; from heads it is the same, where nothing is damaged."""
     found = summarize(contents(path).records)
@@ -84,7 +79,6 @@ def summary_of(path: Path) -> Summary:
         "codings",
         "points",
         "kinds",
-        "format",
     ):
         assert getattr(shallow, name) == getattr(found, name), name
     assert (shallow.share, shallow.step_nbytes) == (found.share, found.step_nbytes)
@@ -257,7 +251,7 @@ def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     assert (first.entry.kind, first.tables_reused) == ("delta", 1)  # a table that the base holds
 
 
-FILES = [(DELTA, file) for file in sorted(BAD.glob("*.safetensors")) if file.stem != "version"]
+FILES = [(DELTA, file) for file in sorted(BAD.glob("*.safetensors"))]
 FILES += [(BASE, file) for _, file in FILES if re.search("base|^trunc|^version|^res.*0", file.stem)]
 
 

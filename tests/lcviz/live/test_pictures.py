@@ -262,32 +262,12 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     assert len([word for word in data["words"] if "after" not in word]) == 24
 
 
-def test_bits_of_an_arithmetic_code(finished_runs: Finished) -> None:
+@pytest.mark.parametrize(("target", "kind"), [({"bits": 3}, "2"), ({"budget": 0.05}, "step")])
+def test_bits_of_a_context_code(
+    finished_runs: Finished, target: dict[str, float], kind: str
+) -> None:
     """What the record really uses: no code words, but what each change takes."""
-    shown = newest(finished_runs(budget=0.05))
-    (alphabet,) = shown.alphabets
-    assert alphabet.encoded.payload.TITLE == "arithmetic code"
-    data = check(bits_picture(shown))
-    pressed = dict(data["coders"])[data["coder"]]
-    assert pressed == "arithmetic"
-    assert [part.get("label") for part in data["parts"] if part["name"] == "code words"] == [
-        "arithmetic code"
-    ]
-    assert data["words_are"] == "Bits of each change and the zeros before it:"
-    assert len(data["words"]) == 24
-    codes = codec.decode(alphabet.encoded).codes.reshape(-1)
-    ends = np.flatnonzero(codes)[:24]
-    each = element_bits(alphabet.encoded)
-    found = [float(word["bits"]) for word in data["words"]]
-    assert sum(found) == pytest.approx(each[: ends[-1] + 1].sum(), abs=24 * 0.05)
-    assert found[0] == round(float(each[: ends[0] + 1].sum()), 1)
-    assert all("step" in word["title"] for word in data["words"])
-    other = dict(check(bits_picture(newest(finished_runs(budget=0.05, coder="huffman"))))["coders"])
-    assert other == {"runlength": "run-length", "huffman": "Huffman", "context": "context"}
-
-
-def test_bits_of_a_context_code(finished_runs: Finished) -> None:
-    shown = newest(finished_runs(bits=3, coder="context"))
+    shown = newest(finished_runs(coder="context", **target))
     (alphabet,) = shown.alphabets
     assert alphabet.encoded.payload.TITLE == "context code"
     data = check(bits_picture(shown))
@@ -296,6 +276,9 @@ def test_bits_of_a_context_code(finished_runs: Finished) -> None:
     assert [part.get("label") for part in data["parts"] if part["name"] == "code words"] == [
         "context code"
     ]
+    assert data["words_are"] == "Bits of each change and the zeros before it:"
+    assert len(data["words"]) == 24
+    assert all(kind in word["title"] for word in data["words"])
     each = element_bits(alphabet.encoded)
     assert each.sum() == pytest.approx(alphabet.encoded.payload.bits, abs=48)
     codes = codec.decode(alphabet.encoded).codes.reshape(-1)

@@ -53,8 +53,8 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     figure = check_figure(panel)
     drawn = traces(figure)
     assert {tuple(t["x"]) for t in drawn.values()} == {tuple(NAMES)}
-    runs, paper, arithmetic = (drawn[name] for name in CODER_NAMES.values())
-    assert arithmetic["y"] == [round(y - 0.025, 3) for y in runs["y"]]
+    runs, paper, context = (drawn[name] for name in CODER_NAMES.values())
+    assert context["y"] == [round(y - 0.025, 3) for y in runs["y"]]
     assert runs["y"] == [2.5 * i for i in range(1, 10)]
     huffman = [1000 * i // 8 + 7 for i in range(1, 10)]
     assert paper["y"] == [round(n / 40, 3) for n in huffman]
@@ -63,14 +63,14 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     energy = drawn["energy kept"]
     assert energy["y"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
     assert (energy["yaxis"], figure["layout"]["yaxis2"]["side"]) == ("y2", "right")
-    for bars in (runs, paper, arithmetic):
+    for bars in (runs, paper, context):
         assert [opacity == 1 for opacity in bars["marker"]["opacity"]] == [
             i == now for i in range(9)
         ]
     assert bands(figure) == [(now - 0.5, now + 0.5)]
     (note,) = figure["layout"]["annotations"]
     assert (note["text"], note["x"]) == ("now", NAMES[now])
-    shapes = [bars["marker"]["pattern"]["shape"] for bars in (runs, paper, arithmetic)]
+    shapes = [bars["marker"]["pattern"]["shape"] for bars in (runs, paper, context)]
     assert shapes == ["", "/", "x"]  # not by colour alone
     assert panel.table["Huffman, bytes"].tolist() == huffman
     assert panel.table["run-length, bytes"].tolist() == [100 * i for i in range(1, 10)]
