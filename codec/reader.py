@@ -14,6 +14,8 @@ for which such files have no dtype, are there as in a record.
 `read` returns the state as it was saved, with every tensor as a numpy array. For BF16, C32 and F8,
 which numpy lacks, that is an array of their bits, and `array.dtype.metadata["dtype"]` the dtype.
 
+In a checkout run `python -m codec.reader`: to Python, the modules beside this file hide its own.
+
 Digests are compared where the packages blake3 and xxhash are installed. Whatever cannot be read
 raises ReadError, whose message names the file.
 
