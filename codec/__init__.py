@@ -14,7 +14,8 @@ Every error is in `codec.errors`; the five that people catch are here too. Tools
 
 The packages follow the data: `state` turns a nested state into arrays, `scheme` numbers into bits,
 `record` one delta into bytes; `storage` stores records, `chain` reads and maintains many of them,
-`saving` is what a training loop holds. `cli`, `rerun`, `dcp` and `trainers` stand on them.
+`saving` is what a training loop holds. `cli`, `rerun`, `dcp` and `trainers` stand on them. `reader`
+decodes chains once more, in one file of numpy that imports nothing of these.
 
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """

@@ -14,6 +14,8 @@ for which such files have no dtype, are there as in a record.
 `read` returns the state as it was saved, with every tensor as a numpy array. For BF16, C32 and F8,
 which numpy lacks, that is an array of their bits, and `array.dtype.metadata["dtype"]` the dtype.
 
+In a checkout run `python -m codec.reader`: to Python, the modules beside this file hide its own.
+
 Digests are compared where the packages blake3 and xxhash are installed. Whatever cannot be read
 raises ReadError, whose message names the file.
 
@@ -222,11 +224,9 @@ class Cursor:
 
     def varint(self, most: int) -> int:
         """The next number of 7 bits a byte, of at most so many bytes."""
-        for i in range(most):
-            if self.take(1)[0] < 128:
-                digits = self.data[self.at - i - 1 : self.at].tolist()
-                return sum((digit & 127) << 7 * j for j, digit in enumerate(digits))
-        raise ReadError("has a number of too many bytes")
+        need(most, "has a number of too many bytes")
+        byte = int(self.take(1)[0])
+        return byte if byte < 128 else byte - 128 + (self.varint(most - 1) << 7)
 
     def finish(self) -> None:
         """Nothing may be left."""
@@ -933,7 +933,8 @@ def edited(text: str, change: str) -> str:
 # The state: § A base, § Restoring
 
 GRADIENTS = "lcc.rerun"
-MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
+MODELS = "model|model_state_dict|state_dict|module|net|network|weights"
+SECOND_MOMENT = re.compile(rf"(?!(?:{MODELS})/)(.*[/.])(?:max_)?exp_avg_sq", re.DOTALL)
 CONTAINERS: dict[str, Any] = {"d": dict, "o": OrderedDict, "l": list, "p": tuple}
 CONTAINERS["n"] = lambda pairs: Counter(dict(pairs))
 
@@ -1028,14 +1029,15 @@ def raised_moments(track: Track, tree: Any) -> dict[str, Array]:
         if isinstance(b1, float | int) and isinstance(b2, float | int) and b1 * b1 < b2 < 1:
             ratio = (1 - b1) ** 2 / ((1 - b2) * (1 - b1 * b1 / b2))
             known |= {name: ratio for name in moments.values() if isinstance(name, str)}
-    raised = {}
+    raised, tensors = {}, {t.name: t for t in track.layout}
     for t in track.layout:
-        found = re.fullmatch(r"(.*[/.])(?:max_)?exp_avg_sq", t.name, re.DOTALL)
-        if not found or not t.lossy or t.name.partition("/")[0] in MODELS:
+        found = SECOND_MOMENT.fullmatch(t.name)
+        m = tensors.get(f"{found[1]}exp_avg") if found and t.lossy else None
+        if m is None or m.shape != t.shape or m.dtype not in (*LARGEST, "F64"):
             continue
-        second, first = track.arrays[t.name], track.arrays.get(f"{found[1]}exp_avg")
-        if first is None or first.shape != second.shape or first.dtype.kind != "f":
-            continue
+        second, first = track.arrays[t.name], track.arrays[m.name]
+        if m.carrier == "U16":  # the upper halves of F32
+            first = (first.astype(np.uint32) << 16).view(np.float32)
         with np.errstate(all="ignore"):
             least = first.astype(np.float64) ** 2 / (1.001 * known.get(t.name, 1000.0))
         least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)

@@ -29,6 +29,7 @@ _FIRST, _SECOND = (
 ROUNDING = 1.001  # float32's, in sums of many gradients: exact moments stay as they are
 LEAST = float(np.finfo(np.float32).tiny)  # below it, float32 loses digits
 LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track in float32 may exceed it
+FLOATS = ("F64", "F32", "F16", "BF16")  # dtypes of first moments that bound the second ones
 DEFAULT_C = 1000.0  # where betas are unknown: C of (0, 0.999), above C of all usual betas
 
 
@@ -47,11 +48,12 @@ def bounded(arrays: Arrays, layout: Layout, values: tuple[str, ...] | None = Non
     names = (t.name for t in lossy if not is_of_model(t.name))
     firsts = ((name, first_of(name)) for name in names)
     pairs = [(second, first) for second, first in firsts if first is not None and first in arrays]
+    dtypes = {t.name: t.dtype for t in layout.tensors}
     ratios = _ratios(layout, values) if pairs and values is not None else {}
     raised = {
-        second: _raised(arrays[second], arrays[first], ratios.get(second, DEFAULT_C))
+        second: _raised(arrays[second], _as_floats(arrays[first]), ratios.get(second, DEFAULT_C))
         for second, first in pairs
-        if arrays[first].shape == arrays[second].shape
+        if arrays[first].shape == arrays[second].shape and dtypes[first] in FLOATS
     }
     arrays = arrays | raised
     limits = {t.name: LARGEST[t.dtype] for t in lossy if t.dtype in LARGEST}
@@ -68,6 +70,12 @@ def seconds_of(name: str) -> tuple[str, ...]:
     """The names that second moments beside a first one have; () for other names."""
     match = _FIRST.fullmatch(name)
     return tuple(f"{match[1]}{second}{match[2] or ''}" for second in SECONDS) if match else ()
+
+
+def _as_floats(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of one of FLOATS, of which an exact BF16 has its bits, as floats."""
+    is_bits = array.dtype == np.uint16
+    return (array.astype(np.uint32) << 16).view(np.float32) if is_bits else array
 
 
 def _raised(second: NDArray[np.float32], first: NDArray[Any], ratio: float) -> NDArray[np.float32]:

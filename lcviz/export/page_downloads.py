@@ -1,4 +1,4 @@
-"""The downloads of a verified archive: the chain, a zip with receipt and scripts, one step."""
+"""The downloads of a verified archive: the chain, a zip with receipt and reader, one step."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _chain(package: Package, receipt: Receipt, equal_to: str, too_far: str) -> N
         f"{package.name}.zip",
         "download-all",
         "folder_zip",
-        help=f"One zip: the chain, its receipt,{script} and the script that restores a step. The "
-        "receipt is no signature: whoever changes the chain can write another receipt.",
+        help=f"One zip: the chain, its receipt,{script} and reader.py, which restores a step with "
+        "numpy alone. The receipt is no signature: whoever changes the chain can write another.",
     )
 
 

@@ -1,24 +1,28 @@
-"""The scripts of a receipt, and one zip of everything: reproduce.py makes the chain again,
-restore.py restores a step.
+"""The script of a receipt, and one zip of everything: reproduce.py makes the chain again, reader.py
+restores a step.
 
-They need `codec`, and `demo_models` to train, but not the dashboard. The receipt's values are
-constants in them, so that a reader sees what they do. Scripts that people already have must go on
-working: do not rename what they use of `codec`.
+The script needs `codec`, and `demo_models` to train, but not the dashboard. The receipt's values
+are constants in it, so that a reader sees what it does. Scripts that people already have must go on
+working: do not rename what they use of `codec`. reader.py is codec/reader.py; it needs numpy.
 """
 
 from __future__ import annotations
 
 import io
+import shlex
 import zipfile
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import resources
 
+import codec
 from codec import Coding
 
 from .archive import Package
 from .receipt import PACKAGES, Receipt, dumped
 
-REPRODUCE, RECEIPT, RESTORE = "reproduce.py", "receipt.json", "restore.py"
+REPRODUCE, RECEIPT = "reproduce.py", "receipt.json"
+READER, README = "reader.py", "README.txt"
 _TRAINED = "model data optimizer lr momentum batch_size seed interval last_step"
 _FOLDER = 'parser.add_argument("folder", type=Path, help="where the files of the data are")'
 _FILES = (
@@ -217,53 +221,6 @@ if __name__ == "__main__":
     sys.exit(main())
 '''
 
-_RESTORING = '''"""Restores a step of the archive beside this file as a plain .safetensors file.
-
-    @FOLDER@
-    @INSTALL@
-    python restore.py [STEP]
-
-The first line installs the lcviz project, from the folder with its pyproject.toml. Exit code 0:
-done. 1: the archive is damaged, has no such step, or something was missing; a sentence says what.
-2: wrong use.
-"""
-
-import argparse
-import sys
-from pathlib import Path
-
-try:
-    import codec
-    from codec.inspect import write_state
-@MISSING@
-ARCHIVE = @ARCHIVE@
-LAST = @LAST@
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\\n")[0])
-    parser.add_argument("step", type=int, nargs="?", default=LAST, help=f"default: {LAST}")
-    step = parser.parse_args().step
-    archive = Path(__file__).with_name(ARCHIVE)
-    try:
-        report = codec.verify(archive)
-        if not report.ok:
-            print(f"The archive is damaged: {report.problems[0]}")
-            return 1
-        output = Path(f"step{step}.safetensors")
-        tensors, _ = write_state(output, codec.restore(archive, step), "safetensors")
-    except codec.LccError as exc:
-        print(f"error: {exc}")
-        return 1
-    print(f"{output}: {tensors} tensors")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-'''
-
-
 # One line installs everything: the project's packages and tested versions of what they need.
 _FOLDER_COMMAND = "pip install FOLDER-OF-LCVIZ"
 _MISSING = f"""except ModuleNotFoundError as exc:
@@ -316,15 +273,20 @@ def reproduce_command(receipt: Receipt) -> str:
     return f"python {REPRODUCE}" + (" FOLDER" if receipt["data"]["from_folder"] else "")
 
 
-def restore_script(receipt: Receipt) -> str:
-    """The script that restores a step."""
-    last = str(max(map(int, receipt["tracks"])))
-    return _filled(
-        _RESTORING,
-        INSTALL=install_command(receipt),
-        LAST=last,
-        ARCHIVE=repr(receipt["archive"]["file"]),
-    )
+def readme(package: Package, receipt: Receipt) -> str:
+    """What lies in the zip, and the commands that use it."""
+    file, last = shlex.quote(package.file), package.steps[-1]
+    text = f"""{receipt["what"]}: steps {package.steps[0]} to {last} in {package.file}
+
+    python {READER} {file}                          lists the steps
+    python {READER} {file} --step {last} -o step{last}.safetensors
+
+{READER} needs Python and numpy, and nothing of lcviz. It checks every digest if the packages
+blake3 and xxhash are installed. {RECEIPT} says what the chain is and what was verified.
+"""
+    if receipt["of"] != "archive":
+        text += f"{REPRODUCE} makes the same bytes again, and says what it needs.\n"
+    return text
 
 
 def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str:
@@ -345,11 +307,12 @@ def _filled(template: str, **values: str) -> str:
 
 
 def everything(package: Package, receipt: Receipt) -> bytes:
-    """Archive, receipt and scripts in one zip; the same arguments give the same bytes."""
+    """Archive, receipt, readme, reader and script in a zip; the same arguments give equal bytes."""
     members: dict[str, bytes | str] = {
         package.file: package.data,
         RECEIPT: dumped(receipt),
-        RESTORE: restore_script(receipt),
+        README: readme(package, receipt),
+        READER: resources.files(codec).joinpath(READER).read_bytes(),
     }
     if receipt["of"] != "archive":
         members[REPRODUCE] = reproduce_script(receipt)

@@ -42,7 +42,7 @@ class Bars:
 
     @classmethod
     def of(cls, record: StepRecord) -> Bars:
-        """The bars of a record that has an alphabet in equal steps."""
+        """The bars of the largest alphabet in equal steps."""
         alphabet = max((a for a in record.alphabets if a.uniform), key=lambda a: a.n)
         levels = alphabet.encoded.levels[1:]
         size = float(levels[0]) if levels.size else 0.0

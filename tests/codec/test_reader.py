@@ -242,11 +242,11 @@ def test_batches_and_small_tensors(tmp_path: Path, met: Counter[str], scope: str
     states = []
     for step in range(5):
         moments: dict[int, Arrays] = {}
-        for i in range(5):
+        for i in range(8):
             m = rng.standard_normal(50).astype(np.float32) * np.float32(10.0**-i)
             if step == 3 and i == 1:
                 m[7] = np.inf
-            moments[i] = {"step": np.array(step + i // 4, np.float32), "exp_avg": m}
+            moments[i] = {"step": np.array(step + (i in (2, 5)), np.float32), "exp_avg": m}
             moments[i] |= {"exp_avg_sq": m * m / 1000}
         model = {name: rng.standard_normal(40).astype(np.float32) for name in ("w", "v")}
         optimizer = {"state": moments, "param_groups": groups}
@@ -257,9 +257,9 @@ def test_batches_and_small_tensors(tmp_path: Path, met: Counter[str], scope: str
     met_all(met, "batches, small, uniform, sent last")
     track = reader.Chain(path).track(4)
     read = reader.read(path, 4)["optimizer"]["state"]
-    stored = {i: track.arrays[f"optimizer/state/{i}/exp_avg_sq"] for i in range(5)}
-    assert all((read[i]["exp_avg_sq"] >= stored[i]).all() for i in range(5))
-    assert any((read[i]["exp_avg_sq"] > stored[i]).any() for i in range(5))
+    stored = {i: track.arrays[f"optimizer/state/{i}/exp_avg_sq"] for i in range(8)}
+    assert all((read[i]["exp_avg_sq"] >= stored[i]).all() for i in range(8))
+    assert any((read[i]["exp_avg_sq"] > stored[i]).any() for i in range(8))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -303,6 +303,7 @@ def test_a_training_state(tmp_path: Path) -> None:
     model, rng = torch.nn.Linear(20, 9), np.random.default_rng(0)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     policy = {"*/skipped": "skip", "half": "lossy", "short": "lossy"}
+    policy |= {"mixed/exp_avg": "exact", "mixed/exp_avg_sq": "bits=3"}
     states = []
     for step in range(4):
         optimizer.zero_grad()
@@ -319,6 +320,7 @@ def test_a_training_state(tmp_path: Path) -> None:
                 "optimizer": json_free(optimizer.state_dict()),
                 "rng": [torch.get_rng_state(), rng.bit_generator.state],
                 "counts": Counter("aab"),
+                "mixed": {"exp_avg": torch.tensor(half).bfloat16(), "exp_avg_sq": torch.zeros(400)},
                 "big": 2**70 + step,
                 "odd": (step, -0.0, math.inf, b"\xff\0", bytearray(b"x"), "é\n", {1.5: True}),
                 "numbers": [
@@ -365,6 +367,21 @@ def test_archives_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert [*tmp_path.glob("*.part")] == []
     with pytest.raises(SystemExit):
         reader.main([str(path), "--step", "3"])
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16"])
+def test_rounding(dtype: str) -> None:
+    """Ties go to even, subnormals too; what is finite stays finite."""
+    bits = np.random.default_rng(0).integers(0, 2**32, 5000, np.uint32)
+    bits[::2] &= 0xFFFF8000 if dtype == "BF16" else 0xFFFFF000
+    array = bits.view(np.float32)
+    array = array[~np.isnan(array)]
+    t = reader.Tensor("w", dtype, [array.size], True, "torch", "")
+    expected = torch.tensor(array).to({"F16": torch.float16, "BF16": torch.bfloat16}[dtype])
+    largest = torch.finfo(expected.dtype).max
+    beyond = torch.isinf(expected) & torch.tensor(np.isfinite(array))
+    expected = torch.where(beyond, expected.sign() * largest, expected)
+    assert reader.restored(array, t).tobytes() == expected.view(torch.uint8).numpy().tobytes()
 
 
 def test_dtypes_of_a_written_file(tmp_path: Path) -> None:

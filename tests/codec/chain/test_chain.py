@@ -78,9 +78,9 @@ def restores(path: Path, *steps: int | None) -> bool:
 def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
-    assert chain.nbytes == 412 + 265
+    assert chain.nbytes == 441 + 265
     got = [(e.step, e.kind, e.nbytes) for e in chain.entries]
-    assert got == [(0, "base", 412), (1, "delta", 265)]
+    assert got == [(0, "base", 441), (1, "delta", 265)]
     state = codec.restore(golden / "run.lcc")
     rounded = [round(float(v), 2) for v in state["w"]]
     assert rounded == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
@@ -113,7 +113,7 @@ def test_unlistable_directory(run: Path, monkeypatch: Patch) -> None:
 
 def test_base_missing(run: Path, golden: Path) -> None:
     """Or a record's parent."""
-    message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest fff3b775\w{24}$"
+    message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest 2d7da926\w{24}$"
     with pytest.raises(ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
@@ -495,7 +495,7 @@ def test_the_same_records_give_the_same_archive(
     assert hashlib.sha256(first.read_bytes()).hexdigest() == PACKED
 
 
-PACKED = "c745573e81008f3028937d368107905e4e4c5204c387439e156fd95a3f9d5d07"
+PACKED = "21eeb0aabaa2564de8e86683d17215d68b3613301e5e699714309256cce044ee"
 
 
 class Backwards(list):  # type: ignore[type-arg]

@@ -135,7 +135,7 @@ def test_example_of_tokens() -> None:
     bits = "".join(said).replace(" ", "")
     assert bits == "".join(map(str, np.unpackbits(payload, bitorder="little")[: len(bits)]))
     assert f"{len(bits)} bits; the last 10 zeros" in block
-    words = reader.Words(table, 3, 18, limited=False)
+    words = reader.Words.unpacked(table, 3, 18, limited=False)
     head = reader.Head(3, False, False, 18, 1, words, [len(bits)])
     said = re.findall(r"(\d+): ([01]+)", block)
     assert {word: int(token) for token, word in said} == words_of(head)

@@ -150,6 +150,17 @@ def test_exact_second_moments_are_those_of_the_track(
         assert np.array_equal(value, track[f"optimizer/state/0/{key}"])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_exact_first_moments_bound_lossy_second_ones(tmp_path: Path, dtype: str) -> None:
+    first = torch.linspace(-2, 2, 40).to(getattr(torch, dtype))
+    state = {"optimizer": {"exp_avg": first, "exp_avg_sq": torch.zeros(40)}}
+    with codec.Checkpointer(tmp_path, policy={"*/exp_avg": "exact"}) as checkpoints:
+        checkpoints.save(0, state)
+    restored = codec.restore(tmp_path)["optimizer"]
+    assert torch.equal(restored["exp_avg"], first)
+    assert restored["exp_avg_sq"].numpy() == pytest.approx(first.double().numpy() ** 2 / 1001)
+
+
 def test_exact_moments_keep_the_bound(adam: Adam, tmp_path: Path) -> None:
     """A base is restored to the bit, and its moments are lossy in the layout."""
     for step, state in enumerate(adam(3)[1:]):

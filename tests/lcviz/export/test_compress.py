@@ -184,7 +184,8 @@ def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
     package = made.load()
     name = "own-5steps-distance0.3-model-runlength.lcc.zip"
     with zipfile.ZipFile(io.BytesIO(everything(package, made.receipt))) as archive:
-        assert archive.namelist() == [name, "receipt.json", "restore.py", "reproduce.py"]
+        papers = ["receipt.json", "README.txt", "reader.py", "reproduce.py"]
+        assert archive.namelist() == [name, *papers]
         receipt = receipts.load(archive.read("receipt.json"))
         assert receipts.problems(receipt, archive.read(name)) == []
     assert receipt == json.loads(json.dumps(made.receipt))

@@ -255,7 +255,7 @@ def test_a_chain_beside_its_papers_is_found(
     """As *Download everything* gives it; names lead nowhere."""
     make_chain(*({"w": W + i} for i in range(3)))
     chain = (tmp_path / "run.lcc.zip").read_bytes()
-    papers = [("receipt.json", b"{}"), ("restore.py", b"raise SystemExit")]
+    papers = [("receipt.json", b"{}"), ("reader.py", b"raise SystemExit")]
     data = bundle(("../../evil.LCC.zip", chain), *papers)
     (tmp_path / "all.zip").write_bytes(data)
     place, upload = shelf.place(), shelf.place()

@@ -182,7 +182,7 @@ def test_the_commands_work_with_what_they_install(
     (folder / "block.py").write_text(python)
     guard = "import sys, importlib.util as u; sys.exit(u.find_spec('streamlit') is not None)"
     (folder / "guard.py").write_text(guard)
-    commands = ["guard.py", *shell.splitlines(), "restore.py", check, again]
+    commands = ["guard.py", *shell.splitlines(), check, again]
     commands = ["block.py", *(line.removeprefix("python ") for line in commands)]
     names = re.sub("==[^ ]+", "", project.removeprefix("pip install "))
 

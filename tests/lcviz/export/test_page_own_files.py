@@ -243,7 +243,7 @@ def test_a_chain_as_it_is_and_again(
     assert "makes the chain again" not in everything_help(page)  # there is nothing to make it from
     package, receipt = page.at.session_state["export-as-is"][1]
     with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as given:
-        assert given.namelist() == [package.file, "receipt.json", "restore.py"]
+        assert given.namelist() == [package.file, "receipt.json", "README.txt", "reader.py"]
         receipt = receipts.load(given.read("receipt.json"))
         assert receipts.problems(receipt, given.read(package.file)) == []
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load, load_file
 
 import demo_models
 from lcviz.cli.lab import main
@@ -237,49 +240,42 @@ def test_the_script_says_what_differs(
     assert f"NOT THE SAME: {expected}" in output
 
 
-@pytest.mark.parametrize("name", ['a"""; raise SystemExit(9) #', "a\\", "a\n b"])
-def test_the_script_restores(
-    name: str, package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
+def test_the_readme_and_the_reader(
+    package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
 ) -> None:
-    """Also with a name that looks like code."""
-    named = replace(package, name=name)
-    receipt["archive"]["file"] = named.file
-    path = lay_down(named, receipt).with_name(scripts.RESTORE)
-    assert run_here(path, "4")[0] == 0
-    assert path.with_name("step4.safetensors").read_bytes() == restore(package, 4).data
-    code, output = run_here(path, "5")
-    assert (code, output.startswith("error: "), "no record of step 5" in output) == (1, True, True)
-    path.with_name(named.file).unlink()
-    code, output = run_here(path)
-    assert (code, "there is no chain" in output) == (1, True)
+    """The commands of the readme do what it says, in the folder of the zip."""
+    folder = lay_down(package, receipt).parent
+    text = (folder / scripts.README).read_text()
+    lists, restores = re.findall(r"^    python reader.py (.*?)(?: {4,}.*)?$", text, re.MULTILINE)
+    assert run_here(folder / scripts.READER, *shlex.split(lists)) == (0, "0\n2\n4\n6\n")
+    assert run_here(folder / scripts.READER, *shlex.split(restores))[0] == 0
+    expected, read = load(restore(package, 6).data), load_file(folder / "step6.safetensors")
+    assert expected.keys() == read.keys()
+    assert all(read[name].equal(expected[name]) for name in read)
+    (folder / package.file).unlink()
+    assert run_here(folder / scripts.READER, *shlex.split(lists)) == (1, "")
 
 
-@pytest.mark.parametrize("name", [scripts.RESTORE, scripts.REPRODUCE])
 def test_the_script_says_what_to_install(
-    name: str, package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
+    package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
 ) -> None:
     """In an empty folder, where nothing but Python is there."""
-    path = lay_down(package, receipt).with_name(name)
+    path = lay_down(package, receipt)
     (tmp_path / "empty").mkdir()
     done = subprocess.run(
         [sys.executable, "-I", "-S", path], cwd=tmp_path / "empty", text=True, capture_output=True
     )
     assert (done.returncode, done.stdout) == (1, "")
-    missing = "codec" if name == scripts.RESTORE else "numpy"
-    assert done.stderr.startswith(f"The package {missing} is missing here. Install the lcviz ")
+    assert done.stderr.startswith("The package numpy is missing here. Install the lcviz ")
     assert done.stderr.rstrip().splitlines()[-1] == "    pip install FOLDER-OF-LCVIZ"
 
 
 def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
     """These are the only names of the project that they use: see the scripts of a release."""
-    from codec.inspect import write_state
-
-    text = scripts.restore_script(receipt) + scripts.reproduce_script(receipt)
-    lines = {line.strip() for line in text.splitlines()}
+    lines = {line.strip() for line in scripts.reproduce_script(receipt).splitlines()}
     imports = {line for line in lines if line.startswith(("import ", "from "))}
     ours = {line for line in imports if "codec" in line or "demo_models" in line}
-    assert ours == {"import codec", "import demo_models", "from codec.inspect import write_state"}
-    assert callable(write_state)
+    assert ours == {"import codec", "import demo_models"}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,6 @@ def summary_of(path: Path) -> Summary:
         "codings",
         "points",
         "kinds",
-        "format",
     ):
         assert getattr(shallow, name) == getattr(found, name), name
     assert (shallow.share, shallow.step_nbytes) == (found.share, found.step_nbytes)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 
-from codec.inspect import CODERS
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner.candidates import Grid
 from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep
@@ -26,22 +24,6 @@ def test_a_choice_or_every_setting() -> None:
     assert all(s.coding.bits is None or s.coding.by_bits for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"
-
-
-def test_one_of_coders_that_give_the_same_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coder that gives the same payloads as another one is not tried."""
-    twin = replace(CODERS["context"], name="twin")
-    monkeypatch.setitem(CODERS, "twin", twin)
-    for coders, different in (
-        (("context", "twin"), {"context"}),
-        (("twin", "huffman"), {"twin", "huffman"}),
-        (("twin",), {"twin"}),
-    ):
-        grid = Grid(
-            bits=(), budgets=(0.05,), quantizers=("uniform",), distances=(0.3,), coders=coders
-        )
-        assert {s.coding.coder for s in grid.settings} == different
-        assert len(grid.settings) == 2 * len(different) * 2 * 4  # two targets
 
 
 def test_a_run_is_repeated_with_few_settings() -> None:
