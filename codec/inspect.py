@@ -72,7 +72,8 @@ Records and chains
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
     Rest               what a delta leaves, as a record's ``rest``
-    describe_too_far   which deltas leave too much for a restart, and what helps
+    DeltaRest          a delta's step, settings and rest
+    restart_warning    which deltas leave too much for a restart, and what helps
     PREFIX             what stands before the name of a tensor's array
     GRADIENTS          the key of a state that `codec.rerun` wrote
     MAX_STEP           the largest step
@@ -122,7 +123,7 @@ from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
-from codec.scheme.remainder import MOST_BEHIND, Rest, describe_too_far
+from codec.scheme.remainder import MOST_BEHIND, DeltaRest, Rest, restart_warning
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
@@ -184,6 +185,7 @@ __all__ = [
     "Buckets",
     "CodeTable",
     "Codes",
+    "DeltaRest",
     "DryRun",
     "Entry",
     "Front",
@@ -211,7 +213,6 @@ __all__ = [
     "copy_arrays",
     "delta_of",
     "describe_moments",
-    "describe_too_far",
     "difference",
     "element_bits",
     "empty_codes",
@@ -232,6 +233,7 @@ __all__ = [
     "peek",
     "read_state",
     "record_nbytes",
+    "restart_warning",
     "rules",
     "runlength",
     "same_bits",

@@ -113,7 +113,7 @@ class Chain:
         chain = copy.copy(self)
         chain.selection = only if isinstance(only, Selection) else Selection(only)
         chain.n_read = chain.nbytes_read = 0
-        chain._parts = ReadAhead(chain._opened) if self._source.is_remote else None
+        chain._parts = ReadAhead(chain._partly_read) if self._source.is_remote else None
         return chain
 
     def _repr_html_(self) -> str:
@@ -195,7 +195,7 @@ class Chain:
                 check_blocks(data, entry.name)
             return record
 
-        open_part = self._opened if self._parts is None else self._parts.read
+        open_part = self._partly_read if self._parts is None else self._parts.read
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
 
     def identity_of(self, entry: Entry) -> str:
@@ -204,9 +204,9 @@ class Chain:
 
     def _begun(self, name: str) -> Record:
         """A record of which only the beginning is read, and checked."""
-        return self._reading(name, lambda: self._opened(name))
+        return self._reading(name, lambda: self._partly_read(name))
 
-    def _opened(self, name: str) -> Record:
+    def _partly_read(self, name: str) -> Record:
         """A record of which only parts will be read. Raises what `read` raises."""
         nbytes = self._nbytes_of[name]
 

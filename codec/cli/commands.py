@@ -25,8 +25,8 @@ from codec.record.residuals import RESIDUALS
 from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
-from codec.scheme.coding import KEYS, Coding
-from codec.scheme.remainder import Rest, describe_behind, describe_too_far
+from codec.scheme.coding import KEYS
+from codec.scheme.remainder import DeltaRest, Rest, describe_behind, restart_warning
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
 from codec.state.policy import describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
@@ -117,21 +117,21 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str,
         "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
     }
-    behind = too_far = ""
+    behind = warning = ""
     if (rest := record.rest) and record.coding:
         answer |= {"distance": rest.distance, "behind": rest.behind}
         behind = (
             f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "
             f"restart would be {describe_behind(rest.behind)}"
         )
-        too_far = describe_too_far([(entry.step, record.coding, rest)])
+        warning = restart_warning([DeltaRest(entry.step, record.coding, rest)])
     names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes
     exact = (
         f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
         f"outside any budget{f': {names}' if names else ''}"
     )
-    return answer, exact, behind, too_far
+    return answer, exact, behind, warning
 
 
 def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
@@ -197,13 +197,13 @@ def verify(options: argparse.Namespace) -> int:
     answer = {name: getattr(report, name) for name in ("ok", "steps", "problems")}
     steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
     newest = chain.entries[-1]
-    too_far = "" if newest.kind == "base" else _newest_delta(chain, newest)[-1]
+    warning = "" if newest.kind == "base" else _newest_delta(chain, newest)[-1]
     _answer(
         options,
         answer | {"bytes": report.nbytes},
         *(f"problem: {problem}" for problem in report.problems),
         f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked",
-        too_far,
+        warning,
     )
     return OK if report.ok else BAD_DATA
 
@@ -264,8 +264,8 @@ def compress(options: argparse.Namespace) -> int:
     place = Location(options.output)
     mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
-    deltas: list[tuple[int, Coding, Rest]] = []
-    with _unused_removed(place.path), _opened(options, policy, settings) as chain:
+    deltas: list[DeltaRest] = []
+    with _unused_removed(place.path), _checkpointer(options, policy, settings) as chain:
         existing = Chain(chain.path) if chain.step is not None else None
         series = _series(mappings, existing)
         _say_series(series, guessed=options.steps is None)
@@ -277,7 +277,7 @@ def compress(options: argparse.Namespace) -> int:
                 state = read_state(path)
                 with naming(path):
                     saved = chain.save(step, state)
-                deltas.append((step, chain.coding, Rest(saved.distance, saved.behind)))
+                deltas.append(DeltaRest(step, chain.coding, Rest(saved.distance, saved.behind)))
                 sizes = {"bytes": saved.nbytes, "full_bytes": saved.full_nbytes}
                 rows.append({"step": step, "source": str(path), "kind": saved.kind} | sizes)
                 progress(len(rows), len(new))
@@ -298,7 +298,7 @@ def compress(options: argparse.Namespace) -> int:
         for row in rows
     ]
     nothing = f"nothing to do: {where} is at step {newest} and has every file"
-    return _answer(options, answer, *(lines or [nothing]), describe_too_far(deltas))
+    return _answer(options, answer, *(lines or [nothing]), restart_warning(deltas))
 
 
 def merge(options: argparse.Namespace) -> int:
@@ -404,7 +404,7 @@ def _say_skipped(planned: Plan, where: str) -> None:
         )
 
 
-def _opened(
+def _checkpointer(
     options: argparse.Namespace, policy: Mapping[str, str] | None, settings: Mapping[str, Any]
 ) -> Checkpointer:
     try:

@@ -28,7 +28,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
-from codec.record.settings import ChainSettings, Given
+from codec.record.settings import ChainSettings, Overrides
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET
 from codec.scheme.warmup import warm_up_beside
@@ -126,17 +126,10 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._given = Given.of(
-            policy,
-            bits=bits,
-            scope=scope,
-            coder=coder,
-            budget=budget,
-            tolerance=tolerance,
-            quantizer=quantizer,
-            distance=distance,
+        self._overrides = Overrides(
+            bits, scope, coder, budget, tolerance, quantizer, distance, policy
         )
-        self._settings = self._given.after(ChainSettings.default("tensor"))
+        self._settings = self._overrides.over(ChainSettings.default("tensor"))
         self._rules = Rules(policy, has_logged_moments=resume is not None)
         self._base_every = base_every
         self._options = storage_options
@@ -235,11 +228,11 @@ class ChainWriter(FileSystemWriter):
                     f"steps must lie beside each other: {step} cannot go on from {self._resume}, "
                     "which lies elsewhere"
                 )
-            self._state, self._settings = resume_from(self._resume, self._rank, self._given)
+            self._state, self._settings = resume_from(self._resume, self._rank, self._overrides)
             chain = self._state.chain
             if self._is_coordinator and chain and (text := self._settings.differences(chain)):
                 _log.warning("%s: goes on with %s", self._resume, text)
-            if self._given.policy is None:
+            if self._overrides.policy is None:
                 patterns = self._settings.policy.given.get("policy")
                 self._rules = Rules(patterns, has_logged_moments=True, is_checked=True)
             if self._retention and self._is_coordinator:

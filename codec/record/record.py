@@ -288,15 +288,15 @@ def load(data: bytes, where: str) -> Record:
         RecordError: TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
             MalformedRecordError. Each names ``where``, what was expected and what was found.
     """
-    return _opened(unseal(data, where), len(data), where)
+    return _record_of(unseal(data, where), len(data), where)
 
 
 def load_parts(read: ReadSpans, nbytes: int, where: str) -> Record:
     """Open a record of which only some tensors will be read, see `container.unseal_beginning`."""
-    return _opened(unseal_beginning(read, nbytes, where), nbytes, where)
+    return _record_of(unseal_beginning(read, nbytes, where), nbytes, where)
 
 
-def _opened(file: Unsealed, nbytes: int, where: str) -> Record:
+def _record_of(file: Unsealed, nbytes: int, where: str) -> Record:
     header, replaces = file.header, file.more.get("replaces")
     try:
         replaces = None if replaces is None else hex_of_digest(replaces)

@@ -18,7 +18,7 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.record.settings import Given
+from codec.record.settings import Overrides
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up_beside
@@ -125,16 +125,8 @@ class Checkpointer:
         when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        given = Given.of(
-            policy,
-            ema,
-            bits=bits,
-            scope=scope,
-            coder=coder,
-            budget=budget,
-            tolerance=tolerance,
-            quantizer=quantizer,
-            distance=distance,
+        overrides = Overrides(
+            bits, scope, coder, budget, tolerance, quantizer, distance, policy, ema
         )
         check_resume(resume)
         check_history(base_every, keep_bases)
@@ -151,7 +143,7 @@ class Checkpointer:
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
-        settings = Settings(location, given, resume, base_every, keep_bases)
+        settings = Settings(location, overrides, resume, base_every, keep_bases)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")

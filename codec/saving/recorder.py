@@ -44,7 +44,7 @@ from codec.record.diagnosis import changed, examined
 from codec.record.encode import DeltaEncoder, Draft
 from codec.record.header import MAX_STEP
 from codec.record.record import Place, Record
-from codec.record.settings import ChainSettings, Given, check_exact, settings_at
+from codec.record.settings import ChainSettings, Overrides, check_exact, settings_at
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
@@ -78,7 +78,7 @@ class Settings:
     """The settings of a `Checkpointer` that the recorder needs."""
 
     path: Location
-    given: Given
+    overrides: Overrides
     resume: bool | str  # or REQUIRED
     base_every: int | None
     keep_bases: int | None
@@ -143,8 +143,8 @@ class Recorder:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.path, self._given = settings.path, settings.given
-        self.settings = self._given.after(ChainSettings.default())
+        self.path, self._overrides = settings.path, settings.overrides
+        self.settings = self._overrides.over(ChainSettings.default())
         self.differences = ""
         self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
         self._written = _SinceBase()
@@ -352,7 +352,7 @@ class Recorder:
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
         field = settings_at(position.settings, record)
         chain_settings = ChainSettings.of_field(field, record.where)
-        self.settings = self._given.after(chain_settings)
+        self.settings = self._overrides.over(chain_settings)
         check_exact(position.track.layout, self.settings, chain_settings, self.path)
         self.differences = self.settings.differences(chain_settings)
         self.tracker = Tracker.resume(position.track, self.coding)

@@ -104,24 +104,15 @@ class Coding:
         return quantizer
 
     @classmethod
-    def safe(
-        cls,
-        bits: int | None = UNSET,
-        scope: str = "model",
-        coder: str = RUNLENGTH.name,
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
-    ) -> Coding:
+    def safe(cls, **settings: Any) -> Coding:
         """The settings for saving a training: DEFAULT_DISTANCE if no target is passed.
 
         Restarts are then good however far apart the saves are. Raises SettingsError.
         """
-        targets = budget, tolerance, distance
-        if bits is UNSET and quantizer != EXPONENT and targets == (None, None, None):
-            distance = DEFAULT_DISTANCE
-        return cls(bits, scope, coder, budget, tolerance, quantizer, distance)
+        has_target = not settings.keys().isdisjoint(("bits", *TARGETS))
+        if not has_target and settings.get("quantizer") != EXPONENT:
+            settings["distance"] = DEFAULT_DISTANCE
+        return cls(**settings)
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Coding:
@@ -160,16 +151,12 @@ class Coding:
             return DEFAULT_DISTANCE
         return (self.distance or left) / 2
 
-    def keeping(
-        self,
-        bits: int | None = None,
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
-    ) -> Coding:
-        """The same scope and coder with another target. Raises SettingsError."""
-        return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer, distance)
+    def keeping(self, **target: Any) -> Coding:
+        """The same scope and coder with another target; without one all buckets are kept.
+
+        Raises SettingsError.
+        """
+        return Coding(**{"bits": None, "scope": self.scope, "coder": self.coder, **target})
 
     def of(self, family: Family) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.

@@ -93,7 +93,7 @@ class ChainRun:
         return self._checkpoints.step if self._checkpoints else None
 
     @property
-    def _opened(self) -> Checkpointer:
+    def _writer(self) -> Checkpointer:
         if self._checkpoints is None:
             raise LockedError(
                 f"{self.where}: is closed, or another training of this process has begun to write "
@@ -146,7 +146,7 @@ class ChainRun:
         last: do not skip it, however busy the saving process is. Raises LockedError if another
         training has the directory now, and what `Checkpointer.save` raises.
         """
-        checkpoints = self._opened
+        checkpoints = self._writer
         if step == self.step:
             return None
         saved = checkpoints.save(step, state)
@@ -169,7 +169,7 @@ class ChainRun:
     def digest_of(self, state: Mapping[str, Any]) -> str:
         """The digest of a state, see `states.digest_of`, without what the chain skips. Raises
         LockedError as `save`."""
-        return digest_of(state, self._opened.policy.is_skipped)
+        return digest_of(state, self._writer.policy.is_skipped)
 
     def steps(self) -> tuple[int, ...]:
         """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""

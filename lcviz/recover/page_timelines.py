@@ -110,9 +110,9 @@ def _show_measurement(measured: FinishedPart[Measurement]) -> None:
     if extent == "part":
         begin = min(max(second - last_second / 12, 0.0), last_second - last_second / 6)
         window = begin, begin + last_second / 6
-    machine = what_crashes == "machine"
-    st.table(crash_table(lines, second, machine), hide_index=True)
-    widgets.show(timelines_panel(lines, second, machine, window), "recover-timelines")
+    whole_machine = what_crashes == "machine"
+    st.table(crash_table(lines, second, whole_machine), hide_index=True)
+    widgets.show(timelines_panel(lines, second, whole_machine, window), "recover-timelines")
     st.table(ways_table(lines), hide_index=True)
     st.markdown(_merging_text(lines))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)

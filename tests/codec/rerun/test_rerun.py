@@ -627,13 +627,13 @@ def test_how_far_off_is_said_where_it_is_known(
                 clamp(training)
                 forget(training, 6)
 
-    def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    def environment_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
         return {"torch": "2.0", "device": "cpu"}
 
     training = sgd()
     with monkeypatch.context() as patch:
         if case == "older":
-            patch.setattr("codec.rerun.optimizer.machine", machine)
+            patch.setattr("codec.rerun.optimizer.environment_of", environment_of)
         states = saved(path, training, 8, change=change, base_every=3)
     assert kinds(path) == 2 * ["base", "delta", "delta", "delta"]
     if case == "damaged":
