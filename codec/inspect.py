@@ -62,6 +62,7 @@ Records and chains
     Entry              a record's step, kind, file name and size
     entry_of           the entry that a file name stands for
     Record             a record whose bytes are intact
+    Reason             why a record is a base
     Position           a step of a chain while it is replayed
     peek               the line and the arrays' entries of a file, from its first bytes
     base_of            the track in a base
@@ -107,6 +108,7 @@ from codec.record.container import peek
 from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
 from codec.record.merged import merged_of, steps_of
+from codec.record.reason import Reason
 from codec.record.record import (
     Record,
     base_of,
@@ -198,6 +200,7 @@ __all__ = [
     "Policy",
     "Position",
     "PrefixCode",
+    "Reason",
     "Record",
     "Rest",
     "Source",

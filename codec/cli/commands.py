@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,10 @@ def info(options: argparse.Namespace) -> int:
     if options.tensors:
         answer, lines = tensors.of_chain(chain, options.step)
         return _answer(options, answer, *lines)
+    reasons = _reasons(chain)
     rows = [
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
+        | {"reason": reasons.get(e.name)}
         for e in chain.entries
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
@@ -92,10 +94,22 @@ def info(options: argparse.Namespace) -> int:
     lines = [f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file"]
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
-        lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
+        reason = reasons.get(e.name) or ""
+        lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}  {reason}".rstrip())
     written = f"; the newest base was written by {writer}" if writer else ""
     lines.append(f"{len(chain.entries)} records, {chain.nbytes:,} bytes{written}")
     return _answer(options, answer, *lines, *sentences, of_moments)
+
+
+def _reasons(chain: Chain) -> dict[str, str | None]:
+    """File name of each base -> why it is one; None if it does not say, or cannot be read."""
+    part, reasons = chain.part("*"), dict[str, str | None]()  # reads only how a record begins
+    bases = [entry for entry in chain.entries if entry.kind == "base"]
+    part.expect(bases)
+    for entry in bases:
+        with suppress(RecordError, ChainError):  # `verify` explains it
+            reasons[entry.name] = part.read(entry).reason
+    return reasons
 
 
 def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codec.chain.chain import Chain
-from codec.errors import ChainError, ChainNotFoundError, SettingsError, SourceError
+from codec.errors import ChainError, ChainNotFoundError, RecordError, SettingsError, SourceError
 from codec.storage.location import Location
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _holds_dcp_files(path: Path) -> bool:
 
 def info(step: Step) -> tuple[dict[str, Any], list[str]]:
     """JSON and lines about a step."""
-    from codec.dcp.files import nbytes_of
+    from codec.dcp.files import nbytes_of, read_beginning
     from codec.dcp.steps import records_of
 
     rows: list[dict[str, Any]] = []
@@ -76,11 +76,14 @@ def info(step: Step) -> tuple[dict[str, Any], list[str]]:
         nbytes = nbytes_of(step.run, at)
         needs |= {at.step, *record.needs}
         row = {"rank": record.rank, "kind": record.kind, "step": at.step, "bytes": nbytes}
+        row["reason"] = None
+        with suppress(RecordError, ChainError):  # `verify` explains it
+            row["reason"] = read_beginning(step.run, at).reason if record.kind == "base" else None
         rows.append(row | {"chunks": len(record.chunks), "file": at.file})
     lines = [f"{'rank':>6}  {'kind':<5}  {'bytes':>12}  {'chunks':>6}  file"]
     lines += [
         f"{row['rank']:>6}  {row['kind']:<5}  {row['bytes']:>12,}  {row['chunks']:>6}  "
-        f"{row['step']}/{row['file']}"
+        f"{row['step']}/{row['file']}  {row['reason'] or ''}".rstrip()
         for row in rows
     ]
     total = sum(int(row["bytes"]) for row in rows)

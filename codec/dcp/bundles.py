@@ -20,6 +20,7 @@ from typing import Any
 from codec.chain.replay import Replay
 from codec.record.alphabets import ARRAY, nbytes_of
 from codec.record.encode import DeltaEncoder, Draft
+from codec.record.reason import Reason
 from codec.record.record import Record, stored_layout
 from codec.record.settings import ChainSettings
 from codec.scheme.budget import Allowance
@@ -156,12 +157,16 @@ def lossy_in(record: Record) -> Callable[[str], bool]:
 
 
 def new_bundle(
-    specs: Sequence[TensorSpec], values: Mapping[str, Any], settings: ChainSettings, put: Put
+    specs: Sequence[TensorSpec],
+    values: Mapping[str, Any],
+    settings: ChainSettings,
+    reason: Reason,
+    put: Put,
 ) -> WrittenBundle:
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
-    place = BesidePlace(0, settings=settings.field)
+    place = BesidePlace(0, settings=settings.field, reason=reason)
     draft = Draft.of_base("a base about to be written", place, track)
     record = draft.check(track)
     at = put(record, draft.data)

@@ -26,6 +26,7 @@ from codec import version
 from codec.caps import short
 from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
+from codec.record.reason import Reason
 from codec.record.settings import ChainSettings, Overrides, settings_at
 from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
@@ -350,7 +351,9 @@ def _state_at(step: Step, rank: int, overrides: Overrides) -> tuple[RankState, C
     ]
     specs = [spec for bundle in bundles for spec in bundle.specs.values()]
     exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
-    is_foreign = any(replay.writer != version.WRITER for replay, _ in own.values())
-    if is_foreign or (chain and settings.policy.text != chain.policy.text):
-        bundles, n = [], -1
-    return RankState(bundles, n, frozenset(exact), chain), settings
+    reason = Reason.LAYOUT
+    if any(replay.writer != version.WRITER for replay, _ in own.values()):
+        reason, bundles, n = Reason.ANOTHER_WRITER, [], -1
+    elif chain and settings.policy.text != chain.policy.text:
+        reason, bundles, n = Reason.POLICY, [], -1
+    return RankState(bundles, n, reason, frozenset(exact), chain), settings

@@ -28,6 +28,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
+from codec.record.reason import Reason
 from codec.record.settings import ChainSettings, Overrides
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET
@@ -241,11 +242,13 @@ class ChainWriter(FileSystemWriter):
         if not all_exist(step.run, self._state.needs()):
             # Records that the next delta would build on were removed, perhaps not those of all
             # ranks. `n` stays, so that all ranks write their next base at the same step.
-            self._state = replace(self._state, bundles=[])
+            self._state = replace(self._state, bundles=[], reason=Reason.PARENT_GONE)
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
         due = self._base_every is not None and self._state.n >= self._base_every
-        before = replace(self._state, bundles=[], n=-1) if due else self._state
+        before = self._state
+        if due:
+            before = replace(before, bundles=[], n=-1, reason=Reason.MANY_DELTAS)
         saving = RankWriter(step, self._rank, self._rules, self._settings, before)
         try:
             part = saving.run(plan, planner)
@@ -322,7 +325,8 @@ class ChainWriter(FileSystemWriter):
     def _enter_run(self, step: Step) -> None:
         """Go on in another directory of steps; deltas cannot build on records elsewhere."""
         had_bundles = bool(self._state.bundles)
-        self._state, run, self._run = RankState(), self._run, step.run
+        run, self._run = self._run, step.run
+        self._state = RankState(reason=Reason.ELSEWHERE if had_bundles else Reason.FIRST)
         if had_bundles and not self._warned:
             self._warned = True
             warnings.warn(
@@ -372,7 +376,8 @@ class ChainWriter(FileSystemWriter):
         is_own = step.has(mark) and all_exist(step.run, part.written)
         self._pending = None, RankSave()
         if is_own:
-            self._state = RankState()  # if the commit is interrupted, the next save is a base
+            # If the commit is interrupted, the next save is a base.
+            self._state = RankState(reason=Reason.INTERRUPTED)
             self._state = part.commit()
 
 

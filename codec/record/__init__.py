@@ -11,6 +11,7 @@ Read in this order:
     values     values that are not tensors, as lines of text
     exact      what a step stores besides codes: exact tensors, residuals, values
     record     base and delta records
+    reason     why a record is a base
     settings   how a chain is coded and what is lossy, for a writer that resumes it
     merged     several deltas in one record
     layers     joins deltas for a merged record

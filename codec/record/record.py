@@ -59,17 +59,19 @@ from .layouts import (
     specs_of,
     transition_arrays,
 )
+from .reason import Reason
 from .residuals import RESIDUALS
 from .small import SMALL
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
+REASON = "reason"
 SETTINGS = "settings"  # a field of the array MORE, see the module `settings`
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
 
-_PROGRAM = re.compile("[ -~]{1,64}")
+_SHORT = re.compile("[ -~]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,12 @@ class Record:
         return field if isinstance(field, dict) else {}
 
     @property
+    def reason(self) -> str | None:
+        """Why it is a base, see `Reason`; None if it is none, or does not say."""
+        text = self.more.get(REASON)
+        return text if isinstance(text, str) and _SHORT.fullmatch(text) else None
+
+    @property
     def rest(self) -> Rest | None:
         """How much of the lossy weights' change its last step leaves out; None if unknown."""
         return self.header.rest
@@ -184,7 +192,8 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record. settings: None if those of an earlier record still hold.
+    run: None for the first record. settings: None if those of an earlier record still hold. reason:
+    why the record is a base; None for a delta.
     """
 
     step: int
@@ -192,11 +201,12 @@ class Place:
     parent: str | None = None
     replaces: str | None = None
     settings: Mapping[str, Any] | None = None
+    reason: Reason | None = None
 
     def more(self) -> dict[str, Any]:
         """The fields of the array MORE that describe the place."""
         replaces = digest_word(self.replaces) if self.replaces else None
-        fields = {"replaces": replaces, SETTINGS: self.settings or None}
+        fields = {"replaces": replaces, SETTINGS: self.settings or None, REASON: self.reason}
         return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -303,7 +313,7 @@ def _record_of(file: Unsealed, nbytes: int, where: str) -> Record:
     except TypeError as exc:
         raise MalformedRecordError(where, "the identity that it replaces", short(exc)) from exc
     writer = file.more.get(WRITTEN_BY)
-    if writer is not None and not (isinstance(writer, str) and _PROGRAM.fullmatch(writer)):
+    if writer is not None and not (isinstance(writer, str) and _SHORT.fullmatch(writer)):
         raise MalformedRecordError(where, "a program and its version", short(writer))
     is_first = header.kind == "base" and header.run is None
     run = file.digest[:RUN] if is_first else header.run

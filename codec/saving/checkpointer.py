@@ -18,6 +18,7 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
+from codec.record.reason import Reason
 from codec.record.settings import Overrides
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
@@ -217,13 +218,13 @@ class Checkpointer:
         step: int,
         state: Mapping[Any, Any],
         *,
-        is_base: bool = False,
+        reason: Reason | None = None,
         unchanged: Collection[str] = (),
     ) -> Saved:
         """See `save`. The options are for saves that are not asynchronous.
 
-        is_base: write a base. unchanged: names; a delta leaves the tensors of these names, or below
-        them, as they are in the track.
+        reason: write a base, for this reason. unchanged: names; a delta leaves the tensors of these
+        names, or below them, as they are in the track.
         """
         self._check_open()
         step = check_step(step, self.step)
@@ -239,7 +240,7 @@ class Checkpointer:
         arrays = to_arrays(parts.tensors, layout)
         names = unchanged and _names_below(parts, unchanged)
         return self._recorder.save(
-            step, layout, arrays, parts.values, is_base=is_base, unchanged=names
+            step, layout, arrays, parts.values, reason=reason, unchanged=names
         )
 
     def _suggest_patterns(self, layout: Layout) -> None:

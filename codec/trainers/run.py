@@ -156,14 +156,10 @@ class ChainRun:
             self._newest.result()
             saved = checkpoints.save(step, state)
         self._newest = saved
-        if not isinstance(saved, PendingSave) and saved.kind == "delta":
-            _log.info(
-                "%s: step %d, %d bytes; a restart would be %s",
-                self.where,
-                saved.step,
-                saved.nbytes,
-                describe_behind(saved.behind),
-            )
+        if not isinstance(saved, PendingSave) and saved.kind != "skipped":
+            behind = f"a restart would be {describe_behind(saved.behind)}"
+            text = f"a base: {saved.reason}" if saved.reason else behind
+            _log.info("%s: step %d, %d bytes; %s", self.where, saved.step, saved.nbytes, text)
         return saved
 
     def digest_of(self, state: Mapping[str, Any]) -> str:

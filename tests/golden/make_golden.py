@@ -5,8 +5,8 @@
 Every later version of the codec must read these chains. The tests compare against the stored
 bytes, so a run of this script that changes a file is a change of the format:
 `git diff --stat tests/golden` must be empty unless codec/FORMAT.md got a new version number. So
-records have no field `settings`, which came later. Of the chain arithmetic.lcc only what version 1
-wrote is left: no later version writes such records.
+records have no fields `settings` and `reason`, which came later. Of the chain arithmetic.lcc only
+what version 1 wrote is left: no later version writes such records.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
@@ -159,8 +159,9 @@ place_more = Place.more
 
 
 def more_without_settings(place: Place) -> dict[str, Any]:
-    """The fields of a record's place before there were settings."""
-    return {key: field for key, field in place_more(place).items() if key != "settings"}
+    """The fields of a record's place before there were settings and reasons."""
+    later = "settings", "reason"
+    return {key: field for key, field in place_more(place).items() if key not in later}
 
 
 def save_all(path: Path, states: Any, n: int | None = None, **settings: Any) -> None:

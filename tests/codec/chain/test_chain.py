@@ -35,6 +35,7 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.record.header import digest_word
+from codec.record.reason import Reason
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 
@@ -1170,7 +1171,9 @@ def test_a_step_that_was_saved_again_as_a_base(tmp_path: Path) -> None:
     with codec.Checkpointer(path, resume=True) as checkpoints:
         for step, n in ((2, 77), (3, 3)):
             checkpoints._append(
-                step, {"w": np.full(9, n, np.float32), "n": np.array(n)}, is_base=step == 2
+                step,
+                {"w": np.full(9, n, np.float32), "n": np.array(n)},
+                reason=Reason.ASKED if step == 2 else None,
             )
     delta.write_bytes(left)
     assert codec.verify(path).ok

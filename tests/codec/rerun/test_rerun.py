@@ -33,6 +33,7 @@ from codec.errors import (
     StateMismatchError,
     WriteError,
 )
+from codec.inspect import Reason
 from codec.rerun import GradientCheckpointer, restore
 from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
@@ -454,6 +455,8 @@ def test_where_most_has_been_changed_the_record_is_a_base(
 
     states = saved(path, training, 4, change=change)
     assert kinds(path) == ["base", "delta", "base", "base"]
+    reasons = [Chain(path).read(entry).reason for entry in Chain(path).entries]
+    assert reasons == [Reason.FIRST, None, Reason.GRADIENTS, Reason.GRADIENTS]
     for step, state in states:
         check(path, state, sgd, step)
     logged = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
