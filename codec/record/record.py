@@ -5,7 +5,6 @@ Everything from a file is checked before it is used. Each cap below gives its re
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +41,17 @@ from .alphabets import (
     tables_in,
 )
 from .chunks import ReadSpans
-from .container import Content, FileArrays, StoredArrays, Unsealed, seal, unseal, unseal_beginning
+from .container import (
+    Content,
+    FileArrays,
+    StoredArrays,
+    Unsealed,
+    header_fields,
+    json_bytes,
+    seal,
+    unseal,
+    unseal_beginning,
+)
 from .diagnosis import differing
 from .exact import PREFIX, ExactPart, arrays_of, check_exact, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
@@ -233,7 +242,7 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
         layout: The layout of the track after the delta. Small exact tensors then share one array,
             see the module `small`; None to give each an array.
     """
-    return _sealed_delta(place, digest, delta, coded(delta.groups), layout)
+    return seal(*_file_of(place, digest, delta, coded(delta.groups), layout))
 
 
 def longest_place(place: Place) -> Place:
@@ -255,8 +264,7 @@ def header_nbytes(
 ) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
-    An upper bound, and a close one: it is measured on a record whose header has the longest
-    numbers possible.
+    An upper bound, and a close one: of a header with the longest numbers possible.
 
     Args:
         place: See `longest_place`.
@@ -268,27 +276,24 @@ def header_nbytes(
     """
     by_alphabet = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in by_alphabet)
-    payload = np.zeros(int(allowance.nbytes), np.uint8)
+    payload = np.empty(int(allowance.nbytes), np.uint8)  # nobody reads or writes it
     arrays: Arrays = {ARRAY: payload} if by_alphabet else {}
     empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
-    data = _sealed_delta(place, "0" * HEX, empty, arrays, layout)
-    longest = load(data, "the longest header")
-    lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
-    if MORE in longest.entries:  # exact_nbytes has it, but here it only describes the place
-        lossy += _entry_nbytes(MORE, longest.entries[MORE])
+    entries = header_fields(*_file_of(place, "0" * HEX, empty, arrays, layout))
+    nbytes = 8 + len(json_bytes({"__metadata__": entries["__metadata__"]})) - payload.size
+    nbytes += sum(_entry_nbytes(name, entries[name]) for name in (ARRAY, MORE) if name in entries)
     # Offsets have more digits if the record takes all bytes that it may, and if the array also has
     # tensors that are alone, which the budget does not pay for.
     most_nbytes = max(payload.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
     most_nbytes += sum(t.track_nbytes for t in layout.tensors if t.alone)
     more_digits = len(str(most_nbytes)) - len(str(payload.nbytes))
-    return lossy + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
+    return nbytes + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
 
 
 def _entry_nbytes(name: str, entry: Mapping[str, Any]) -> int:
     """Bytes of an array and of its entry in the header."""
     begin, end = entry["data_offsets"]
-    text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
-    return int(end - begin + len(text.encode()) - 1)  # a comma, but no braces
+    return int(end - begin + len(json_bytes({name: entry})) - 1)  # a comma, but no braces
 
 
 def load(data: bytes, where: str) -> Record:
@@ -558,20 +563,21 @@ def check_whole(where: str, track: Track) -> None:
     track.check_whole(where)
 
 
-def _sealed_delta(
+def _file_of(
     place: Place,
     digest: str,
     delta: Delta,
     arrays: Mapping[str, Content],
     layout: Layout | None,
-) -> bytes:
-    arrays = {**arrays, **ExactPart.of(delta).arrays(layout)}
-    arrays |= transition_arrays(delta.transition)
+) -> tuple[Header, dict[str, Any], dict[str, Content]]:
+    """What `seal` makes a delta record of. arrays: The coded alphabets. Else as `dump_delta`."""
     written = max(format_of(delta.groups), coder_of(delta.coding.coder).version)
     header = Header(
         "delta", place.step, None, place.parent, digest, delta.coding, delta.rest, written
     )
-    return seal(header, {**place.more(), **non_finite_entry(delta.non_finite)}, arrays)
+    more = {**place.more(), **non_finite_entry(delta.non_finite)}
+    exact = ExactPart.of(delta).arrays(layout)
+    return header, more, {**arrays, **exact, **transition_arrays(delta.transition)}
 
 
 def non_finite_entry(non_finite: Sequence[str]) -> dict[str, Any]:
