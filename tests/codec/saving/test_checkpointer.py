@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import math
 import os
 import re
@@ -35,7 +36,9 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.saving import checkpointer
+from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
+from codec.scheme.payload import ROW_NBYTES
 from codec.scheme.track import Track
 from codec.storage import directory as storage
 
@@ -569,26 +572,20 @@ def test_a_warning_names_a_few_of_many_tensors(
 
 
 @pytest.mark.parametrize(
-    ("quantizer", "budget", "scope", "coder", "n_exact"),
+    ("quantizer", "budget", "scope", "coder"),
     [
-        ("exponent", 0.02, "model", "runlength", 50),
-        ("uniform", 0.05, "tensor", "runlength", 9000),
-        ("exponent", 0.1, "tensor", "huffman", 50),
-        ("uniform", 0.1, "model", "runlength", 50),
-        ("uniform", 0.3, "tensor", "huffman", 50),
+        ("exponent", 0.02, "model", "runlength"),
+        ("uniform", 0.05, "tensor", "runlength"),
+        ("exponent", 0.1, "tensor", "huffman"),
+        ("uniform", 0.1, "model", "runlength"),
+        ("uniform", 0.3, "tensor", "huffman"),
     ],
 )
 def test_a_budget_is_kept_on_disk(
-    tmp_path: Path,
-    quantizer: str,
-    budget: float,
-    scope: str,
-    coder: str,
-    n_exact: int,
-    monkeypatch: Patch,
+    tmp_path: Path, quantizer: str, budget: float, scope: str, coder: str, monkeypatch: Patch
 ) -> None:
     """What is lossy never takes more than its share of the float32 size, and what was foretold;
-    heavy tails. With many exact values the record has digests of blocks."""
+    heavy tails."""
     foretold, header = [], records.header_nbytes
     monkeypatch.setattr(
         records, "header_nbytes", lambda *a, **k: foretold.append(header(*a, **k)) or foretold[-1]
@@ -599,13 +596,13 @@ def test_a_budget_is_kept_on_disk(
     settings = {"budget": budget, "scope": scope, "coder": coder, "quantizer": quantizer}
     with codec.Checkpointer(path, **settings) as checkpoints:
         for step in range(3):
-            saved = checkpoints.save(step, state | {"exact": rng.normal(size=n_exact)})
+            saved = checkpoints.save(step, state | {"exact": rng.normal(size=50)})
             assert saved.nbytes == codec.Chain(path).entries[-1].nbytes
             for k, s in shapes.items():
                 state[k] = state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
             if saved.delta is None:
                 continue
-            assert (saved.full_nbytes, saved.lossy_nbytes) == (4 * 50_000 + 8 * n_exact, 4 * 50_000)
+            assert (saved.full_nbytes, saved.lossy_nbytes) == (4 * 50_000 + 400, 4 * 50_000)
             lossy = saved.nbytes - saved.exact_nbytes
             assert lossy <= budget * saved.lossy_nbytes
             more = sum(g.encoded.nbytes for g in saved.delta.groups) + foretold[-1] - lossy
@@ -618,6 +615,27 @@ def test_a_budget_is_kept_on_disk(
     assert len(foretold) == 1  # the same for every step
     assert codec.verify(path).ok
     assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 2
+
+
+@pytest.mark.parametrize("n_exact", [100, 70_000])
+def test_the_bytes_of_the_longest_header(tmp_path: Path, n_exact: int) -> None:
+    """As in a record with as many coded bytes, but for the digits of a few numbers; without exact
+    tensors. With many of their bytes the record has digests of blocks, which count."""
+    rng = np.random.default_rng(0)
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.1, scope="tensor") as checkpoints:
+        for step in range(2):
+            state = {k: rng.normal(size=9000).astype(np.float32) for k in "ab"}
+            checkpoints.save(step, state | {"exact": np.frombuffer(rng.bytes(n_exact), np.uint8)})
+    chain = codec.Chain(tmp_path / "run.lcc")
+    record, track = chain.read(chain.entries[1]), chain.at(1).track
+    coded = record.arrays["c"].size
+    exact = {"exact": record.arrays["t/exact"]}
+    text = json.dumps({"t/exact": record.entries["t/exact"]}, separators=(",", ":"))
+    nbytes = record.nbytes - coded - exact["exact"].nbytes - (len(text) - 1)
+    assert record.coding is not None
+    place, allowance = records.longest_place(records.Place(1)), Allowance(0.1, 0, coded, coded)
+    longest = records.header_nbytes(place, track.layout, exact, record.coding, allowance)
+    assert 0 <= longest - 2 * ROW_NBYTES - nbytes <= 10
 
 
 def test_a_bit_for_every_value_is_too_much_for_a_small_budget(tmp_path: Path) -> None:
