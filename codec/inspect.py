@@ -114,6 +114,7 @@ from codec.record.record import (
     base_of,
     delta_of,
 )
+from codec.record.track import Track
 from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
@@ -128,7 +129,6 @@ from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promote
 from codec.scheme.remainder import MOST_BEHIND, DeltaRest, Rest, restart_warning
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
 from codec.scheme.warmup import warm_up_beside
 from codec.state import file_steps

@@ -18,8 +18,8 @@ from codec.record import record as records
 from codec.record.exact import ExactPart
 from codec.record.merged import Merged, MergedStep
 from codec.record.record import Place, Record
+from codec.record.track import Track
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.storage.directory import Store
 from codec.storage.source import Entry, record_name
 

@@ -23,10 +23,10 @@ from codec.record.encode import DeltaEncoder, Draft
 from codec.record.reason import Reason
 from codec.record.record import Record, stored_layout
 from codec.record.settings import ChainSettings
+from codec.record.track import Track
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Layout, TensorSpec, copy_arrays, same_bits, to_arrays
 

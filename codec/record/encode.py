@@ -13,7 +13,6 @@ from typing import Any
 
 from codec.scheme.budget import Allowance
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
 from codec.state import edits
@@ -21,6 +20,7 @@ from codec.state.tensors import Arrays
 
 from . import record
 from .record import Place, Record
+from .track import Track
 
 
 class DeltaEncoder:
@@ -31,7 +31,7 @@ class DeltaEncoder:
 
     def encode(
         self,
-        tracker: Tracker,
+        tracker: Tracker[Track],
         place: Place,
         arrays: Arrays,
         values: Sequence[str] = (),

@@ -25,7 +25,6 @@ from codec.scheme.pieces import Pieces, checked
 from codec.scheme.remainder import Rest
 from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Preview, Track
 from codec.scheme.transition import Transition
 from codec.state import edits, tree
 from codec.state.selection import Selection
@@ -71,6 +70,7 @@ from .layouts import (
 from .reason import Reason
 from .residuals import RESIDUALS
 from .small import SMALL
+from .track import Preview, Track
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"

@@ -13,7 +13,7 @@ import torch
 from codec.chain.chain import Chain
 from codec.chain.replay import GRADIENTS, Position
 from codec.errors import LccError, ParentError, RecordError, RerunError, RerunWarning, warn
-from codec.scheme.track import Track
+from codec.record.track import Track
 from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 from codec.storage.location import Location

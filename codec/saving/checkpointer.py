@@ -20,6 +20,7 @@ from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from codec.record.reason import Reason
 from codec.record.settings import Overrides
+from codec.record.track import Track
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up_beside
@@ -171,7 +172,7 @@ class Checkpointer:
             self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
 
     @property
-    def tracker(self) -> Tracker | None:
+    def tracker(self) -> Tracker[Track] | None:
         """Holds the track; None before the first save, and if saves are asynchronous."""
         return self._recorder.tracker
 

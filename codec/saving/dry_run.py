@@ -14,9 +14,9 @@ from codec.record.container import seal
 from codec.record.encode import DeltaEncoder
 from codec.record.header import HEX, Header
 from codec.record.record import Place, dump_delta, longest_place
+from codec.record.track import Track
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, Layout, copy_arrays
 

@@ -44,10 +44,11 @@ from codec.record.header import MAX_STEP
 from codec.record.reason import Reason
 from codec.record.record import Place, Record
 from codec.record.settings import ChainSettings, Overrides, check_exact, settings_at
+from codec.record.track import Track
+from codec.record.values import MAX_TEXT
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
-from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
 from codec.state import tree
@@ -131,7 +132,7 @@ class _Prepared:
     """
 
     draft: Draft
-    tracker: Tracker
+    tracker: Tracker[Track]
     state: _State
 
     @property
@@ -155,7 +156,7 @@ class Recorder:
         self.differences = ""
         self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
         self._written = _SinceBase()
-        self.tracker: Tracker | None = None
+        self.tracker: Tracker[Track] | None = None
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: Draft | None = None  # may be there, though its save did not end
@@ -384,7 +385,7 @@ class Recorder:
                 _log.warning("old records may not all have been removed: %s", exc)
 
     def _encode(
-        self, tracker: Tracker, place: Place, state: _State, transition: Transition | None
+        self, tracker: Tracker[Track], place: Place, state: _State, transition: Transition | None
     ) -> Delta:
         try:
             arrays, values = state.arrays, state.values
@@ -442,7 +443,7 @@ def _log_missing(step: int, names: Sequence[str]) -> None:
     )
 
 
-def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
+def _committed(tracker: Tracker[Track], delta: Delta | None) -> Tracker[Track] | None:
     """The tracker after its record was written; None if the track is damaged in memory."""
     try:
         if delta is not None:

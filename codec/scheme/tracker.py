@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,16 @@ from .residual import residual_of
 from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected
 from .tables import CodeTable
-from .track import Track
+from .track import ArrayTrack
 from .uniform import Steps, UniformQuantizer
 
 Header = Callable[[Arrays], int]
 
 
-class Tracker:
+T = TypeVar("T", bound=ArrayTrack)
+
+
+class Tracker(Generic[T]):
     """Encodes each state as the delta to the track.
 
     The settings from bits to distance are those of `Coding`.
@@ -60,8 +63,10 @@ class Tracker:
         DTypeError: A value is not a tensor.
     """
 
+    track: T
+
     def __init__(
-        self,
+        self: Tracker[ArrayTrack],
         state: Mapping[str, Any],
         bits: int | None = UNSET,
         scope: str = "model",
@@ -73,11 +78,11 @@ class Tracker:
     ) -> None:
         self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
         layout = layout_of(state)
-        self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
+        self.track = ArrayTrack.of(layout, copy_arrays(to_arrays(state, layout)))
         self._moving = False  # whether the track is half changed
 
     @classmethod
-    def resume(cls, track: Track, coding: Coding) -> Tracker:
+    def resume(cls, track: T, coding: Coding) -> Tracker[T]:
         """A tracker that goes on from a track and takes over its arrays."""
         tracker = cls.__new__(cls)
         tracker.coding, tracker.track, tracker._moving = coding, track, False

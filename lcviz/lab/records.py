@@ -340,7 +340,7 @@ def _alphabets(
 ) -> tuple[list[Encoded], Mapping[str, CodeTable], Layout]:
     """A delta's or merged record's encodings, and the newest tables and the layout after it."""
     if record.kind == "delta":
-        delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
+        delta = delta_of(record, Track(layout, {}, {}, dict(sent)))
         after = delta.transition.layout if delta.transition else layout
         return [g.encoded for g in delta.groups], {**sent, **delta.tables}, after
     merged = merged_of(record, layout)

@@ -40,7 +40,7 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
     record = chain.read(facts.entry)
     if record.kind == "delta":
         # Decoding needs the layout and the last code tables only.
-        delta = delta_of(record, Track(layout, {}, {}, (), dict(facts.before.tables)))
+        delta = delta_of(record, Track(layout, {}, {}, dict(facts.before.tables)))
         return _exponents_of_steps(delta.groups, [record.step])
     return tuple(
         exponents

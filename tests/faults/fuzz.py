@@ -35,6 +35,7 @@ import codec
 from codec.record import chunks, container
 from codec.record import record as records
 from codec.record.header import Header, more_text
+from codec.record.track import Track
 from codec.scheme.arithmetic import ArithmeticCode
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
@@ -43,7 +44,6 @@ from codec.scheme.grouped import GroupedCode
 from codec.scheme.payload import Constant, Payload
 from codec.scheme.prefix import PrefixCode, WordStreams
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
 from codec.state.selection import Selection

@@ -34,6 +34,8 @@ from codec.record import record as records
 from codec.record.header import FORMAT, MAX_STEP, RUN
 from codec.record.record import Place
 from codec.record.residuals import read_residual, residual_parts
+from codec.record.track import Track
+from codec.record.values import MAX_TEXT
 from codec.scheme import arithmetic, context, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
@@ -43,9 +45,8 @@ from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
-from codec.state.tensors import CARRIER, TensorSpec
+from codec.state.tensors import CARRIER, TensorSpec, copy_arrays, layout_of, to_arrays
 
 BATCH = "bits=([1-8]|all) ."  # the families that may be a batch
 
@@ -1186,7 +1187,9 @@ def met_all(met: Counter[str], names: str) -> None:
 
 def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
     """Write these states, and read them by the decoder above: the same tracks, bit by bit."""
-    tracker = codec.Tracker(states[0], **settings)
+    layout = layout_of(states[0])
+    track = Track.of(layout, copy_arrays(to_arrays(states[0], layout)))
+    tracker = codec.Tracker.resume(track, codec.Coding(**settings))
     reader = Reader(records.dump_base(Place(0), tracker.track))
     for i, state in enumerate(states[1:], 1):
         step = tracker.step(state)

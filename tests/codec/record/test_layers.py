@@ -18,11 +18,11 @@ from codec.record import merged
 from codec.record.exact import ExactPart
 from codec.record.merged import Layer, Merged, MergedStep
 from codec.record.record import Place, load
+from codec.record.track import Track
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group
 from codec.scheme.quantize import Quantized
 from codec.scheme.stream import MAX_LEVELS, encode
-from codec.scheme.track import Track
 from codec.state.tensors import Layout, layout_of
 
 Arrays = dict[str, np.ndarray]

@@ -35,11 +35,11 @@ from codec.errors import (
     VersionError,
 )
 from codec.record import record as records
+from codec.record.track import Track
 from codec.saving import checkpointer
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.payload import ROW_NBYTES
-from codec.scheme.track import Track
 from codec.storage import directory as storage
 
 Patch = pytest.MonkeyPatch

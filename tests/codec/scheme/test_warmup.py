@@ -47,6 +47,7 @@ import tempfile
 import numpy as np
 import codec
 from codec.scheme import kernels, warmup
+from codec.scheme.payload import LOOK
 
 def compiled():
     signatures = (getattr(kernel, "signatures", []) for kernel in vars(kernels).values())
@@ -57,7 +58,7 @@ warmup.compile_all()
 decoders = list(kernels.read.signatures)
 values = np.linspace(-1, 1, 300_000, dtype=np.float32)
 tracker = codec.Tracker({"w": values * 0}, coder="huffman")
-tracker.track.preview(tracker.prepare({"w": values}))
+tracker.track.after(tracker.prepare({"w": values}), LOOK)
 print(len(decoders), kernels.read.signatures == decoders)
 everything()
 before = compiled()
