@@ -40,7 +40,8 @@ from codec.record.container import check_blocks
 from codec.record.merged import steps_of
 from codec.record.record import Record
 from codec.state.selection import Only, Selection
-from codec.state.tensors import Layout
+from codec.state.tensors import Layout, is_tensor
+from codec.state.tree import leaves
 from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
@@ -200,14 +201,10 @@ class Chain:
 
     def identity_of(self, entry: Entry) -> str:
         """The identity of a record, whose beginning alone is read. Raises what `read` raises."""
-        return self._begun(entry.name).identity
-
-    def _begun(self, name: str) -> Record:
-        """A record of which only the beginning is read, and checked."""
-        return self._reading(name, lambda: self._partly_read(name))
+        return self._partly_read(entry.name).identity
 
     def _partly_read(self, name: str) -> Record:
-        """A record of which only parts will be read. Raises what `read` raises."""
+        """A record of which only the beginning is read, and checked; the rest when it is needed."""
         nbytes = self._nbytes_of[name]
 
         def read(spans: Sequence[Span]) -> list[bytes]:
@@ -285,7 +282,7 @@ class Chain:
             for e in entries
             if e.kind != "delta"
             or e.step not in again
-            or self._begun(again[e.step].name).replaces is not None
+            or self._partly_read(again[e.step].name).replaces is not None
         ]
         self.expect(entries)
         for entry in entries:
@@ -327,8 +324,10 @@ class Chain:
             part._check_steps(wanted)
         for position in part.every_step(begin, end):
             if wanted is None or position.step in wanted:
-                position.check_state()
-                yield position.step, position.track.tensor(name)
+                tensor = dict(leaves(position.whole())).get(name)
+                if not is_tensor(tensor):
+                    raise SettingsError(f"{name!r} is no tensor of the state, but has some in it")
+                yield position.step, tensor
 
     def layout(self, step: int | None = None) -> Layout:
         """The names, shapes and dtypes of a step's tensors, without the tensors.
@@ -352,7 +351,7 @@ class Chain:
         base = self._bases(step)[-1]
         layout, identity, last = None, None, base
         for last in (base, *following(self.entries, base.step, step)):
-            record = _checked(last, self._begun(last.name))
+            record = _checked(last, self._partly_read(last.name))
             if layout is not None and record.parent != identity:
                 raise ParentError(
                     f"{last.name}: its parent, digest {record.parent}, is missing or damaged"

@@ -19,7 +19,7 @@ from typing import Any
 
 from codec.chain.replay import Replay
 from codec.record.alphabets import ARRAY, nbytes_of
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
 from codec.record.reason import Reason
 from codec.record.record import Record, stored_layout
 from codec.record.settings import ChainSettings
@@ -62,7 +62,6 @@ class Bundle:
         self.tracker = Tracker.resume(track, coding)
         self.at, self.run, self.n, self.needs = at, run, n, needs
         self.specs = {t.name: t for t in tensors}
-        self._encoder = DeltaEncoder()
 
     def holds(self, spec: TensorSpec) -> bool:
         """Whether the bundle has a track of this chunk."""
@@ -97,7 +96,7 @@ class Bundle:
             name for name in whole_if_changed if not same_bits(track.arrays[name], arrays[name])
         }
         arrays |= {name: track.arrays[name] for name in leaving}
-        delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
+        delta = encode_delta(tracker, place, arrays, allowance=allowance)
         non_finite = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
         leaving |= delta.exact.keys() - non_finite.keys()
         delta = replace(delta, exact=non_finite)

@@ -116,12 +116,11 @@ class RankWriter:
         self._check_exact(chunks)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
-        whole = self._deltas(chunks, planner)
+        whole = list(self._deltas(chunks, planner))
+        lossy, exact = ([c for c in whole if c.spec.lossy is kind] for kind in (True, False))
         reason = self._before.reason
-        self._bases([c for c in whole if c.spec.lossy], planner, reason)
-        if self._before.bundles:  # exact chunks leave theirs
-            reason = Reason.NOT_SMALLER
-        self._bases([c for c in whole if not c.spec.lossy], planner, reason)
+        self._bases(lossy, planner, reason)  # exact chunks leave their bundles
+        self._bases(exact, planner, Reason.NOT_SMALLER if self._before.bundles else reason)
         return self.part
 
     def _check_exact(self, chunks: Sequence[Chunk]) -> None:

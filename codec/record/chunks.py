@@ -64,10 +64,8 @@ def fields_of(nbytes: int, views: Iterable[memoryview] | None) -> dict[str, str]
     if not are_needed(nbytes):
         return {}
     size = block_nbytes(nbytes)
-    if views is None:
-        digests = bytes(DIGEST_NBYTES * -(-nbytes // size))
-    else:
-        digests = b"".join(_digests(views, size))
+    blank = bytes(DIGEST_NBYTES * -(-nbytes // size))
+    digests = blank if views is None else b"".join(_digests(views, size))
     return {HEAD: _NO_HEAD, CHUNKS: base64.b64encode(digests).decode()}
 
 

@@ -42,8 +42,6 @@ from .alphabets import (
 from .chunks import ReadSpans
 from .container import (
     Content,
-    FileArrays,
-    StoredArrays,
     Unsealed,
     header_fields,
     json_bytes,
@@ -84,31 +82,21 @@ _SHORT = re.compile("[ -~]{1,64}")
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(Unsealed):
     """A record whose bytes are intact.
 
     Attributes:
         where: The record's name, for messages.
-        header: The words of its line.
-        digest: BLAKE3 of the file, 128 bits, hex. If the beginning alone is read, what it says.
         run: The first digits of the digest of the chain's first record; None in deltas and merged
             records, whose run is their parent's.
         nbytes: Bytes of the file.
-        more: The fields of the array "more".
-        arrays: Name -> array.
-        entries: Name -> dtype, shape and offsets of that array in the file.
         replaces: Identity of the record that this one replaces; None if there was none.
         writer: Program and version that wrote it; None if it does not say, as in deltas.
     """
 
     where: str
-    header: Header
-    digest: str
     run: str | None
     nbytes: int
-    more: dict[str, Any]
-    arrays: FileArrays | StoredArrays
-    entries: dict[str, Any]
     replaces: str | None = None
     writer: str | None = None
 
@@ -257,10 +245,10 @@ def longest_place(place: Place) -> Place:
 def header_nbytes(
     place: Place,
     layout: Layout,
-    exact: Arrays,
     coding: Coding,
+    transition: Transition | None,
+    exact: Arrays,
     allowance: Allowance,
-    transition: Transition | None = None,
 ) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
@@ -269,10 +257,10 @@ def header_nbytes(
     Args:
         place: See `longest_place`.
         layout: The track's.
-        exact: The tensors stored exactly; their bytes and entries do not count.
         coding: Has a budget.
+        transition: The record's; its bytes do not count.
+        exact: The tensors stored exactly; their bytes and entries do not count either.
         allowance: The record's.
-        transition: The record's; its bytes do not count either.
     """
     by_alphabet = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in by_alphabet)
@@ -323,16 +311,7 @@ def _record_of(file: Unsealed, nbytes: int, where: str) -> Record:
     is_first = header.kind == "base" and header.run is None
     run = file.digest[:RUN] if is_first else header.run
     return Record(
-        where,
-        header,
-        file.digest,
-        run,
-        nbytes,
-        file.more,
-        file.arrays,
-        file.entries,
-        replaces,
-        writer,
+        **vars(file), where=where, run=run, nbytes=nbytes, replaces=replaces, writer=writer
     )
 
 
@@ -380,8 +359,8 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
         MalformedRecordError: Arrays and layout do not fit.
         TrackDigestError: The track does not have the digest in the record.
     """
-    where, layout = record.where, stored_layout(record)
-    tensors = layout.tensors
+    layout = stored_layout(record) if selection is None else layout_after(record, None)
+    where, tensors = record.where, layout.tensors
     names = {PREFIX + t.name for t in tensors}
     optional = {STRUCTURE, VALUES, TABLES} & set(record.arrays)
     if len(names) != len(tensors) or names | optional != set(record.arrays):
@@ -393,13 +372,7 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
     check_storable(tensors, where)
     for t in tensors:
         check_exact(record.arrays.described(PREFIX + t.name), t, where)
-    selected: Collection[str] = layout.numbers
-    if selection is not None:
-        try:
-            tree.check_structure(layout.structure, len(tensors))
-        except tree.StructureError as exc:
-            raise MalformedRecordError(where, "a structure", short(exc)) from exc
-        selected = selection.names(layout)
+    selected: Collection[str] = selection.names(layout) if selection else layout.numbers
     record.arrays.fetch([PREFIX + t.name for t in tensors if t.name in selected])
     state = {t.name: record.arrays[PREFIX + t.name] for t in tensors if t.name in selected}
     state = copy_arrays(state) if fresh else state

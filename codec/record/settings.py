@@ -118,16 +118,14 @@ class Overrides:
     def over(self, chain: ChainSettings) -> ChainSettings:
         """The settings to go on with: those of the chain, except for those that were passed."""
         coding = {key: value for key, value in self.passed.items() if key in KEYS}
-        if coding.keys().isdisjoint(TARGET):
-            new = replace(chain.coding, **coding)
-        else:
-            kept = {"scope": chain.coding.scope, "coder": chain.coding.coder}
-            new = Coding.safe(**kept | coding)
+        kept = chain.coding.header()
+        if not coding.keys().isdisjoint(TARGET):
+            kept = {key: kept[key] for key in ("scope", "coder")}
         former = chain.policy.given
         patterns = former.get("policy") if self.policy is None else self.policy
         policy = Policy(patterns, self.ema or former.get("ema"))
         check_targets(policy.targets)
-        return ChainSettings(new, policy)
+        return ChainSettings(Coding.safe(**kept | coding), policy)
 
 
 def check_exact(

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from codec.caps import names_of
-from codec.errors import SettingsError, StateMismatchError
+from codec.errors import StateMismatchError
 from codec.scheme.delta import Delta
 from codec.scheme.payload import LOOK
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import ArrayTrack
 from codec.scheme.transition import Transition
 from codec.state.moments import bounded
-from codec.state.selection import Selection, number_of_tensor
+from codec.state.selection import Selection
 from codec.state.tensors import COPIED, Arrays, Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 
@@ -42,10 +42,6 @@ class Track(ArrayTrack):
 
     values: tuple[str, ...] = ()
     selection: Selection | None = None
-    # Values, changes, and the values after them, of the last call: a save needs them three times.
-    _ahead: tuple[Sequence[str], Mapping[int, str], tuple[str, ...]] = field(
-        default=((), {}, ()), init=False, repr=False, compare=False
-    )
 
     @classmethod
     def of(
@@ -78,8 +74,8 @@ class Track(ArrayTrack):
     def preview(self, delta: Delta) -> Preview:
         """The track after a delta; this track does not change. Raises what `after` raises."""
         moved = self.moved(delta.transition)
-        (sums, tables), values = moved.after(delta, LOOK), self._values_after(delta)
-        return Preview(moved._digest_with(delta, sums, values), sums, values, tables)
+        sums, _ = moved.after(delta, LOOK)
+        return Preview(moved._digest_with(delta, sums, self._values_after(delta)), sums)
 
     def apply(self, delta: Delta) -> None:
         """Move on by a delta. Raises what `after` raises; the arrays are then useless."""
@@ -122,23 +118,10 @@ class Track(ArrayTrack):
         tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
-    def tensor(self, name: str) -> Any:
-        """A tensor as it was saved, in a new array. Raises SettingsError if there is none."""
-        number = number_of_tensor(name, self.layout)
-        if number is None:
-            raise SettingsError(f"{name!r} is no tensor of the state, but has some in it")
-        spec = self.layout.tensors[number]
-        arrays = bounded(self.arrays, self.layout, self.values)
-        return from_arrays({spec.name: arrays[spec.name]}, Layout((spec,)))[spec.name]
-
     def _values_after(self, delta: Delta) -> tuple[str, ...]:
         """The values after a delta. Raises PayloadError for an edit that does not fit."""
         values = delta.transition.values_after(self.values) if delta.transition else self.values
-        before, changes, after = self._ahead
-        if before is not values or changes != delta.values:
-            after = after_changes(values, delta.values)
-            self._ahead = values, dict(delta.values), after
-        return after
+        return after_changes(values, delta.values)
 
     def _digest_with(self, delta: Delta, sums: Mapping[str, int], values: tuple[str, ...]) -> str:
         """The digest of the track after a delta with these sums and values."""
@@ -148,14 +131,11 @@ class Track(ArrayTrack):
         return _digest(self.layout, after, sums, values)
 
 
-@dataclass(frozen=True)
-class Preview:
-    """The track after a delta; the attributes are those of `Track`."""
+class Preview(NamedTuple):
+    """The track after a delta; the fields are attributes of `Track`."""
 
     digest: str
     sums: dict[str, int]
-    values: tuple[str, ...]
-    tables: dict[str, CodeTable]
 
 
 def _digest(

@@ -39,14 +39,13 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.alphabets import nbytes_of
 from codec.record.diagnosis import changed, examined
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
 from codec.record.header import MAX_STEP
 from codec.record.reason import Reason
 from codec.record.record import Place, Record
 from codec.record.settings import ChainSettings, Overrides, check_exact, settings_at
 from codec.record.track import Track
 from codec.record.values import MAX_TEXT
-from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
 from codec.scheme.tracker import Tracker
@@ -135,11 +134,6 @@ class _Prepared:
     tracker: Tracker[Track]
     state: _State
 
-    @property
-    def delta(self) -> Delta | None:
-        """The record's delta; None for a base."""
-        return self.draft.delta
-
 
 class Recorder:
     """Writes a chain. It raises the errors that `Checkpointer` lists.
@@ -160,7 +154,6 @@ class Recorder:
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: Draft | None = None  # may be there, though its save did not end
-        self._encoder = DeltaEncoder()
         self._pending_reason: Reason | None = None  # for the next record to be a base
         self._is_policy_new = False  # the next record has to hold it
         self._reasons: set[str] = set()  # for bases; each is logged once
@@ -178,11 +171,6 @@ class Recorder:
     def step(self) -> int | None:
         """The newest step."""
         return self._newest.step if self._newest else None
-
-    @property
-    def coding(self) -> Coding:
-        """How deltas are coded."""
-        return self.settings.coding
 
     def save(
         self,
@@ -212,13 +200,13 @@ class Recorder:
         state = _State(layout, arrays, values)
         prepared = self._prepare(place, state, reason, unchanged)
         record, *ends, synced = self._write(prepared, place)
-        if prepared.delta is not None and (missing := self._directory.missing(self._needed)):
-            _log_missing(step, missing)  # the delta is useless
+        if prepared.draft.delta is not None and (missing := self._directory.missing(self._needed)):
+            _log_base(step, _describe_missing(missing))  # the delta is useless
             self._pending_reason = Reason.PARENT_GONE
             self._withdraw_unconfirmed()
             prepared = self._prepare_base(place, state, Reason.PARENT_GONE)
             record, *ends, synced = self._write(prepared, place)
-        draft, delta = prepared.draft, prepared.delta
+        draft, delta = prepared.draft, prepared.draft.delta
         written = time.perf_counter()
         self.tracker = None  # if the rest of the save is interrupted, the next save is a base
         self._newest = _Newest(step, record.digest, record.in_run(place.run).run, draft.name)
@@ -226,7 +214,12 @@ class Recorder:
         self._needed = [] if delta is None else self._needed
         self._needed.append(draft.name)
         self._written = self._written.and_then(record.kind, record.nbytes)
-        self.tracker = _committed(prepared.tracker, delta)
+        try:
+            if delta is not None:
+                prepared.tracker.commit(delta)
+            self.tracker = prepared.tracker
+        except TrackDigestError as exc:
+            _log.error("the saved record is intact, but %s; the next save writes a base", exc)
         self._pending_reason, self._is_policy_new = None, False
         if delta is None:
             self._remove_history()
@@ -275,7 +268,7 @@ class Recorder:
         track = Track.of(state.layout, copy_arrays(state.arrays), state.values)
         place = replace(place, settings=self.settings.field, reason=reason)
         draft = Draft.of_base(record_name(place.step, "base"), place, track)
-        return _Prepared(draft, Tracker.resume(track, self.coding), state)
+        return _Prepared(draft, Tracker.resume(track, self.settings.coding), state)
 
     def _write(self, prepared: _Prepared, place: Place) -> tuple[Record, float, float, float]:
         """Check a record, and publish it.
@@ -298,8 +291,8 @@ class Recorder:
                 "instead",
                 saved.step,
                 describe_behind(saved.behind),
-                self.coding.describe(),
-                self.coding.closer_distance(saved.distance),
+                self.settings.coding.describe(),
+                self.settings.coding.closer_distance(saved.distance),
             )
 
     def _log_reason(self, step: int, reason: str) -> None:
@@ -307,7 +300,7 @@ class Recorder:
         key = _DIGITS.sub("0", reason)
         if key not in self._reasons:
             self._reasons.add(key)
-            _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
+            _log_base(step, reason)
 
     def _withdraw_unconfirmed(self) -> None:
         """Remove what an interrupted or failed save has left: the next record has another parent.
@@ -368,7 +361,7 @@ class Recorder:
         self.settings = self._overrides.over(chain_settings)
         check_exact(position.track.layout, self.settings, chain_settings, self.path)
         self.differences = self.settings.differences(chain_settings)
-        self.tracker = Tracker.resume(position.track, self.coding)
+        self.tracker = Tracker.resume(position.track, self.settings.coding)
         self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
         if position.writer != version.WRITER:  # a delta has the writer of the base before it
             self._pending_reason = Reason.ANOTHER_WRITER
@@ -389,7 +382,7 @@ class Recorder:
     ) -> Delta:
         try:
             arrays, values = state.arrays, state.values
-            return self._encoder.encode(tracker, place, arrays, values, transition=transition)
+            return encode_delta(tracker, place, arrays, values, transition=transition)
         except BudgetError as exc:
             raise BudgetError(f"step {place.step}: {exc}", exc.budget) from exc
 
@@ -432,26 +425,14 @@ def check_resume(resume: Any) -> None:
         raise SettingsError(f"resume must be True, False or {REQUIRED!r}; got {resume!r}"[:300])
 
 
-def _log_missing(step: int, names: Sequence[str]) -> None:
-    """Log which of the records that a delta builds on are missing."""
-    _log.warning(
-        "step %d: a full base instead of a delta, because %s, on which it would build, %s removed "
-        "by somebody else; steps before this one that need %s no longer restore",
-        step,
-        names_of(names),
-        *(("was", "it") if len(names) == 1 else ("were", "them")),
-    )
+def _log_base(step: int, why: str) -> None:
+    _log.warning("step %d: a full base instead of a delta, because %s", step, why)
 
 
-def _committed(tracker: Tracker[Track], delta: Delta | None) -> Tracker[Track] | None:
-    """The tracker after its record was written; None if the track is damaged in memory."""
-    try:
-        if delta is not None:
-            tracker.commit(delta)
-    except TrackDigestError as exc:
-        _log.error("the saved record is intact, but %s; the next save writes a base", exc)
-        return None
-    return tracker
+def _describe_missing(names: Sequence[str]) -> str:
+    were, them = ("was", "it") if len(names) == 1 else ("were", "them")
+    gone = f"{names_of(names)}, on which it would build, {were} removed by somebody else"
+    return f"{gone}; steps before this one that need {them} no longer restore"
 
 
 def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,11 +113,6 @@ class Coding:
         if not has_target and settings.get("quantizer") != EXPONENT:
             settings["distance"] = DEFAULT_DISTANCE
         return cls(**settings)
-
-    @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Coding:
-        """The settings in a record's header. Raises KeyError, SettingsError."""
-        return cls(**{key: header[key] for key in KEYS})
 
     def header(self) -> dict[str, Any]:
         """The settings as a record's header stores them."""

@@ -77,8 +77,8 @@ def restart_warning(deltas: Iterable[DeltaRest]) -> str:
     step, coding, rest = max(far, key=lambda delta: delta.rest.behind)
     more = f" ({len(far)} steps by more than {WARNED_BEHIND:.0%})" if len(far) > 1 else ""
     return (
-        f"too far for a restart: step {step} is {describe_behind(rest.behind)}{more}; "
-        f"save with distance={coding.closer_distance(rest.distance):.2g} instead"
+        f"Too far for a restart: step {step} is {describe_behind(rest.behind)}{more}; "
+        f"save with distance={coding.closer_distance(rest.distance):.2g} instead."
     )
 
 

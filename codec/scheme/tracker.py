@@ -25,7 +25,7 @@ from codec.state.tree import describe_difference
 from . import batch, uniform
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
-from .coding import UNSET, Coding
+from .coding import Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .digest import digest
 from .distance import fit_distance
@@ -39,7 +39,7 @@ from .tables import CodeTable
 from .track import ArrayTrack
 from .uniform import Steps, UniformQuantizer
 
-Header = Callable[[Arrays], int]
+Header = Callable[[Arrays, Allowance], int]
 
 
 T = TypeVar("T", bound=ArrayTrack)
@@ -48,8 +48,6 @@ T = TypeVar("T", bound=ArrayTrack)
 class Tracker(Generic[T]):
     """Encodes each state as the delta to the track.
 
-    The settings from bits to distance are those of `Coding`.
-
     Attributes:
         coding: The settings.
         track: The state that a restart would load.
@@ -57,6 +55,7 @@ class Tracker(Generic[T]):
     Args:
         state: The first state, name -> numpy array or torch tensor. Its exact copy becomes the
             track.
+        coding, named: The settings, as the arguments of `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.
@@ -66,17 +65,9 @@ class Tracker(Generic[T]):
     track: T
 
     def __init__(
-        self: Tracker[ArrayTrack],
-        state: Mapping[str, Any],
-        bits: int | None = UNSET,
-        scope: str = "model",
-        coder: str = "runlength",
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
+        self: Tracker[ArrayTrack], state: Mapping[str, Any], *coding: Any, **named: Any
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
+        self.coding = Coding(*coding, **named)
         layout = layout_of(state)
         self.track = ArrayTrack.of(layout, copy_arrays(to_arrays(state, layout)))
         self._moving = False  # whether the track is half changed
@@ -124,15 +115,15 @@ class Tracker(Generic[T]):
     def prepare_arrays(
         self,
         arrays: Arrays,
-        header: Header = lambda _: 0,
+        header: Header = lambda *_: 0,
         allowance: Allowance | None = None,
     ) -> Delta:
         """`prepare` for arrays that `to_arrays` made with the track's layout.
 
         Args:
             arrays: Name -> array.
-            header: Takes the exact tensors of the delta and returns the bytes of the record's
-                header, which a budget pays for.
+            header: Takes the exact tensors of the delta and the allowance, and returns the bytes of
+                the record's header, which a budget pays for.
             allowance: What the delta may take of a budget that several records share; None for
                 the whole budget.
         """
@@ -164,7 +155,7 @@ class Tracker(Generic[T]):
         self,
         arrays: Arrays,
         mode: int,
-        header: Header = lambda _: 0,
+        header: Header = lambda *_: 0,
         allowance: Allowance | None = None,
     ) -> Delta:
         if self._moving:
@@ -187,7 +178,7 @@ class Tracker(Generic[T]):
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
-            budget = Budget(allowance, track.layout, coding.coder, header(stored))
+            budget = Budget(allowance, track.layout, coding.coder, header(stored, allowance))
         by_alphabet = list(alphabets(track.layout, coding.scope))
         for tensors in sorted(by_alphabet, key=budget.order) if budget else by_alphabet:
             group, exact_names = self._encode_group(tensors, arrays, mode, budget, sums)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 import codec
-from lcviz.report.verdict import warning_sentence
+from codec.inspect import restart_warning
 from lcviz.run.snapshot import RunError
 from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
@@ -25,7 +25,7 @@ SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 def comparison(compressed: Compressed) -> None:
     """Whether the chain is close enough to the files; cards, pictures, downloads."""
-    if warning := warning_sentence(compressed.deltas):
+    if warning := restart_warning(compressed.deltas):
         widgets.error(warning)
     _cards(compressed)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")

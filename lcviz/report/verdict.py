@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from codec.inspect import DeltaRest, restart_warning
@@ -60,17 +60,11 @@ def chain_warning(records: Sequence[RecordFacts], *, grows: bool) -> str:
     grows: whether a training may go on: then only the newest step counts, else all.
     """
     counted = records[-1:] if grows else records
-    return warning_sentence(
+    return restart_warning(
         DeltaRest(r.entry.step, r.coding, r.rest)
         for r in counted
         if r.coding and r.rest and not r.aside
     )
-
-
-def warning_sentence(deltas: Iterable[DeltaRest]) -> str:
-    """`restart_warning` as a sentence; "" if no step is."""
-    text = restart_warning(deltas)
-    return text and f"{text[0].upper()}{text[1:]}."
 
 
 def _repair(records: Sequence[RecordFacts]) -> str:

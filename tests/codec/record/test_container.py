@@ -16,7 +16,7 @@ from safetensors import deserialize, serialize
 from codec import Coding, Tracker
 from codec.errors import MalformedRecordError
 from codec.record import container
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
 from codec.record.header import Header
 from codec.record.record import Place
 from codec.record.track import Track
@@ -140,7 +140,7 @@ def test_residuals_are_decoded_one_by_one(tmp_path: Path) -> None:
     one, nbytes = state["n0"].nbytes, sum(array.nbytes for array in state.values())
     state = {name: array + rng.integers(0, 64, SHAPE) for name, array in state.items()}
     place = Place(1, "0" * 16, "0" * 32)
-    delta = DeltaEncoder().encode(tracker, place, state)
+    delta = encode_delta(tracker, place, state)
     assert len(delta.residuals) == 8
     draft, most = peak(lambda: Draft.of_delta("delta", place, tracker.track, delta))
     assert most < 1.1 * len(draft.data) + 0.1 * nbytes

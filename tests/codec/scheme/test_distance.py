@@ -229,10 +229,10 @@ def test_what_is_too_far_for_a_restart() -> None:
     triples = (1, bits, Rest(0.9, 0.7)), (2, default, Rest(0.3, 0.9)), (3, bits, Rest(0.9, 0.3))
     deltas = [DeltaRest(*triple) for triple in triples]
     assert restart_warning(deltas) == (
-        "too far for a restart: step 2 is behind by 90.0% of what was trained since the base (2 "
-        "steps by more than 35%); save with distance=0.15 instead"
+        "Too far for a restart: step 2 is behind by 90.0% of what was trained since the base (2 "
+        "steps by more than 35%); save with distance=0.15 instead."
     )
-    assert restart_warning(deltas[:1]).endswith("since the base; save with distance=0.3 instead")
+    assert restart_warning(deltas[:1]).endswith("since the base; save with distance=0.3 instead.")
 
 
 def test_behind_is_estimated_from_a_sample() -> None:
