@@ -26,6 +26,7 @@ from codec.errors import (
     VersionError,
 )
 from codec.record.encode import Draft
+from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
 from codec.scheme.warmup import warm_up
@@ -266,7 +267,7 @@ def _base(position: Position) -> bytes:
     """The bytes of a base that can replace the record of this position."""
     record = position.record
     settings = settings_at(position.settings, record)
-    place = Place(position.step, record.run, record.parent, record.identity, settings=settings)
+    place = Place(position.step, record.run, record.parent, record.identity, settings, Reason.ASKED)
     draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
     digest = draft.check(position.track).track
     if digest != record.track:

@@ -76,7 +76,7 @@ SENTENCES = {
     "how-to/own-loop.md": [
         "leaves at most {codec.scheme.coding:DEFAULT_DISTANCE} of the change",
         "leaves more than {codec.saving.recorder:FAR_BEHIND!w} of what was trained",
-        "If `saved.behind` is above {codec.scheme.remainder:TOO_FAR}, lcviz calls",
+        "If `saved.behind` is above {codec.scheme.remainder:WARNED_BEHIND}, lcviz calls",
         "If more than {codec.saving.recorder:MOST_NEW!w} of the state is new",
         "after {codec.saving.checkpointer:BASE_EVERY!,} deltas (`base_every`), or once at least "
         "{codec.saving.recorder:AT_LEAST} deltas together are more than "
