@@ -58,8 +58,9 @@ ARGUMENTS = [
 SECONDS_TO_START = 90
 # The pages' own content: not the library's toolbar.
 OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
-# Half-way through a fade there is no contrast yet.
-NO_FADING = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+# Half-way through a fade there is no contrast yet; what a run is about to replace is pale.
+NO_FADING = """*, *::before, *::after { transition: none !important; animation: none !important; }
+[data-stale=true], [data-stale=true] * { opacity: 1 !important; }"""
 FITS = """() => [document.scrollingElement, document.querySelector('[data-testid=stMain]')]
     .every(node => node.scrollWidth <= node.clientWidth)
     && [...document.querySelectorAll('[data-testid=stTable]')]
