@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codec.caps import names_of
 from codec.errors import StateMismatchError
 from codec.scheme.delta import Delta
-from codec.scheme.payload import LOOK
+from codec.scheme.limits import LOOK
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import ArrayTrack
 from codec.scheme.transition import Transition

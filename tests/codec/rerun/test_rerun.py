@@ -726,6 +726,7 @@ def restore_golden(path: str) -> None:
 
 
 @pytest.mark.skipif(not torch.cpu.get_capabilities().get("avx2"), reason="needs AVX2")
+@pytest.mark.exhaustive
 def test_another_kind_of_processor(path: Path) -> None:
     """Refused; with exact=False it restores all but the last bits, and a base follows."""
     elsewhere("default", save_there, path)
