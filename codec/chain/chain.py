@@ -37,6 +37,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.container import check_blocks
 from codec.record.record import Record
+from codec.scheme.warmup import wait_for
 from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout, is_tensor
 from codec.state.tree import leaves
@@ -246,7 +247,7 @@ class Chain:
         first = 0 if begin is None else self.entries.index(self._bases(begin)[-1])
         entries = [e for e in self.entries[first:] if end is None or e.step <= end]
         way = list({e.step: e for e in entries}.values())  # the base comes last
-        self.expect(way)
+        self.get_ready(way)
         for entry in way:
             yield replay.advance(entry, self.read(entry))
 
@@ -338,6 +339,11 @@ class Chain:
             position = self.at(position.step)
         return position, reason
 
+    def get_ready(self, way: Sequence[Entry]) -> None:
+        """Get ready to read these records, and to apply them."""
+        self.expect(way)
+        wait_for(sum(entry.nbytes for entry in way if entry.kind == "delta"))
+
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The furthest position on the way to a step; if it is not at the step, also why."""
         try:
@@ -353,7 +359,7 @@ class Chain:
         while bases and reached is None:
             replay, base = Replay(self.selection), bases.pop()
             way = [base, *deltas_between(self.entries, base.step, step)]
-            self.expect(way)
+            self.get_ready(way)
             for entry in way:
                 try:
                     reached = replay.advance(entry, self.read(entry))

@@ -29,7 +29,7 @@ from codec.record.encode import Draft
 from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
-from codec.scheme.warmup import warm_up
+from codec.scheme.warmup import wait_for
 from codec.storage.location import Location
 from codec.storage.source import Entry, record_name
 
@@ -252,7 +252,7 @@ def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
 
     A long restore is measured once. Of short ones the fastest of a few counts.
     """
-    warm_up()  # else the first restore would include the time to load the kernels
+    wait_for(chain.nbytes)  # else the first restore would include the time to load the kernels
     times: list[float] = []
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
         with warnings.catch_warnings(action="ignore" if times else None):  # warn only once

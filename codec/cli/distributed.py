@@ -77,7 +77,8 @@ def info(step: Step) -> tuple[dict[str, Any], list[str]]:
         row = {"rank": at.rank, "kind": at.kind, "step": at.step, "bytes": files.nbytes}
         row["reason"] = None
         with suppress(RecordError, ChainError):  # `verify` explains it
-            row["reason"] = files.part("*").reason(files.entries[0]) if at.kind == "base" else None
+            part = files.part("*")  # reads only how the record begins
+            row["reason"] = part.read(part.entries[0]).reason if at.kind == "base" else None
         rows.append(row | {"chunks": len(record.chunks), "file": at.file})
     lines = [f"{'rank':>6}  {'kind':<5}  {'bytes':>12}  {'chunks':>6}  file"]
     lines += [

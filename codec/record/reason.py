@@ -16,6 +16,7 @@ class Reason(StrEnum):
     ANOTHER_WRITER = "another version wrote the last base"
     NOT_SOLE_WRITER = "records of another writer may still arrive"
     INTERRUPTED = "the last save was interrupted"
+    KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
     POLICY = "policy changed"  # of distributed checkpoints
     NOT_SMALLER = "a delta would not be smaller"  # of exact tensors in distributed checkpoints
     ELSEWHERE = "the last step lies elsewhere"  # of distributed checkpoints

@@ -20,7 +20,7 @@ from codec import child, errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from codec.record.layouts import specs_of
 from codec.record.settings import Overrides
-from codec.scheme.warmup import warm_up
+from codec.scheme.warmup import load_beside
 from codec.scheme.workers import set_threads, threads
 from codec.state import edits
 from codec.state.tensors import Layout
@@ -160,7 +160,7 @@ def _serve(line: Line, parent_pid: int) -> None:
         line.send(error_message(exc, None))
         return
     try:
-        warm_up()  # while the training computes its first iteration
+        load_beside()  # while the training computes its first iteration
         _save_all(line, parent_pid, recorder)
     finally:
         recorder.close()

@@ -50,6 +50,7 @@ from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
+from codec.scheme.warmup import is_too_slow
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.location import Location
@@ -246,6 +247,8 @@ class Recorder:
         """Encode a delta, or a base if there is a reason for one."""
         if (reason := self._reason(asked)) is not None:
             return self._prepare_base(place, state, reason)
+        if is_too_slow(sum(t.size for t in state.layout.tensors if t.lossy)):
+            return self._prepare_base(place, state, Reason.KERNELS)
         assert self.tracker is not None, "else there is a reason"
         tracker, track, transition = self.tracker, self.tracker.track, None
         if track.layout != state.layout:
