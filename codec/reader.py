@@ -297,8 +297,7 @@ class Head(NamedTuple):
 
 def head_of(left: Cursor, n: int, name: str, tables: dict[str, Words] | None) -> Head:
     """The next head, of n elements. tables: those sent last, updated; None in a residual."""
-    (k,), (classes, units), (nbytes,) = left.take(1, "u2"), left.take(2), left.take(1, "u2")
-    k, classes, units, nbytes = map(int, (k, classes, units, nbytes))
+    k, classes, units, nbytes = left.take(6).view("<u2,u1,u1,<u2")[0].item()
     uniform, batch = k >= 32768, 16384 <= k < 32768
     k -= 32768 * uniform + 16384 * batch
     words, streams = None, list[int]()
@@ -617,8 +616,7 @@ class ContextCode:
         changing, changes = 0, 2
         for i in range(rows):
             if i & (i - 1) == 0:
-                self._means = [mean] * w  # N
-                self._octet_means = [mean] * w
+                self._means, self._octet_means = [mean] * w, [mean] * w  # N
             if w >= 8:
                 f = logarithm(4096 * changing // (i + 1) + 1) >> 3
                 changes = int(self.decide(ROW + 3 * f + changes))
@@ -753,8 +751,7 @@ def after_residual(old: Array, dtype: str, left: Cursor) -> Array:
             magnitudes[its] += np.where(rest % 2, -amount, amount)
             signs[its] ^= top * flips.astype(np.uint64)
     left.finish()
-    after = (signs | magnitudes & every).astype(f"<u{w // 8}")
-    return after.view(old.dtype).reshape(old.shape)
+    return (signs | magnitudes & every).astype(f"<u{w // 8}").view(old.dtype).reshape(old.shape)
 
 
 # The track: § A base, § A delta
@@ -1073,20 +1070,19 @@ def read(path: str | Path, step: int | None = None) -> dict[Any, Any]:
 def write(path: Path, track: Track, tree: Any, tensors: Mapping[str, Array]) -> None:
     """Write what `state_of` returns as a safetensors file."""
     metadata = {"step": str(track.step), "state": json.dumps(tree)}
-    header, arrays, end = dict[str, Any](__metadata__=metadata), list[Array](), 0
+    header, end = dict[str, Any](__metadata__=metadata), 0
     layout = [t for t in track.layout if t.name in tensors]
     for t in sorted(layout, key=lambda t: -tensors[t.name].itemsize):
         dtype = CARRIERS[t.dtype] if t.dtype in ("C32", "C128") else t.dtype
         begin, end = end, end + tensors[t.name].nbytes
         header[t.name] = {"dtype": dtype, "shape": t.stored_shape, "data_offsets": [begin, end]}
-        arrays.append(tensors[t.name])
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with naming(path):
         part = path.with_name(f"{path.name}.part")
         with part.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
-            file.writelines(array.tobytes() for array in arrays)
+            file.writelines(tensors[name].tobytes() for name in [*header][1:])
         part.replace(path)
 
 

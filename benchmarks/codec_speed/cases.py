@@ -31,7 +31,7 @@ LARGE = 2**25  # above it two thirds of the rounds, and no symbols in random ord
 FLUSH = 2**24  # float32 values written between two timings: more than a cache holds
 
 Peers = Callable[[Sample, Quantized], Tools]
-TIMED = ("runlength", "huffman")  # coders; "arithmetic" does the same with so many elements
+TIMED = ("runlength", "huffman")  # coders
 
 
 def expected_track(sample: Sample, q: Quantized) -> Floats:

@@ -113,6 +113,8 @@ SENTENCES = {
         "each octet, {codec.scheme.kernels:OCTET} neighbours in a row, is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
+        "an alphabet of at most 2{codec.scheme.coders:FEW.bit_length() - 1!^} elements",
+        "those of more than 2{codec.scheme.context:MOST_PLAIN.bit_length() - 1!^} elements",
     ],
     "explanation/guarantees.md": [
         "Tensors under {codec.scheme.residual:LEAST >> 10} KiB are always whole",
@@ -123,6 +125,8 @@ SENTENCES = {
     "explanation/results.md": [
         "LeNet-5 ({demo_models:MODELS['lenet5'].parameters} parameters)",
         "byte transformer of {demo_models:MODELS['byte-transformer'].parameters} parameters",
+        "AlexNet has {demo_models:MODELS['alexnet'].parameters} parameters, too many",
+        "Up to {codec.scheme.coders:FEW!,} values an alphabet is a context code",
         "a level is at most {codec.scheme.uniform:MAX_STEPS!,} steps",
         "set `NEAREST` in `codec/scheme/uniform.py` to {codec.scheme.uniform:OFFSET}",
     ],
