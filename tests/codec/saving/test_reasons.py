@@ -14,6 +14,7 @@ import codec
 from codec import version
 from codec.cli.main import main
 from codec.inspect import Reason
+from codec.scheme import twins, warmup
 from codec.scheme.tracker import Tracker
 from codec.storage.directory import Directory
 from codec.trainers.run import ChainRun
@@ -44,6 +45,12 @@ def gain(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
     patch.setattr(Directory, "may_gain_records", True)
 
 
+def unload(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
+    """As if no kernels were loaded, and the state were large."""
+    patch.setattr(twins._choice, "is_loaded", False)
+    patch.setattr(warmup, "PLAIN_SECONDS", 0)
+
+
 def nothing(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
     pass
 
@@ -57,6 +64,7 @@ def nothing(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
         (remove, 40, 1000, Reason.PARENT_GONE, False),
         (interrupt, 40, 1000, Reason.INTERRUPTED, False),
         (gain, 40, 1000, Reason.NOT_SOLE_WRITER, False),
+        (unload, 40, 1000, Reason.KERNELS, False),
     ],
 )
 def test_why_a_save_is_a_base(
