@@ -365,8 +365,8 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
         tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
-    tables = tables_of(record)
-    track = Track.of(layout, state, values, tables, selection)
+    track = Track.of(layout, state, values)
+    track.tables, track.selection = tables_of(record), selection
     check_track(where, record.track, track)
     return track
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from codec.caps import names_of
 from codec.errors import StateMismatchError
 from codec.scheme.delta import Delta
 from codec.scheme.limits import LOOK
-from codec.scheme.tables import CodeTable
 from codec.scheme.track import ArrayTrack
 from codec.scheme.transition import Transition
 from codec.state.moments import bounded
@@ -43,18 +42,16 @@ class Track(ArrayTrack):
     values: tuple[str, ...] = ()
     selection: Selection | None = None
 
+    # Values, changes, and the values after them, of the last call: a save needs them three times.
+    _ahead: tuple[Any, Any, tuple[str, ...]] = field(
+        default=((), {}, ()), init=False, repr=False, compare=False
+    )
+
     @classmethod
-    def of(
-        cls,
-        layout: Layout,
-        arrays: Arrays,
-        values: tuple[str, ...] = (),
-        tables: Mapping[str, CodeTable] | None = None,
-        selection: Selection | None = None,
-    ) -> Self:
+    def of(cls, layout: Layout, arrays: Arrays, values: tuple[str, ...] = ()) -> Self:
         """The track of a base. It takes the arrays over and computes their digests."""
         track = super().of(layout, arrays)
-        track.values, track.tables, track.selection = values, dict(tables or {}), selection
+        track.values = values
         return track
 
     @property
@@ -121,7 +118,11 @@ class Track(ArrayTrack):
     def _values_after(self, delta: Delta) -> tuple[str, ...]:
         """The values after a delta. Raises PayloadError for an edit that does not fit."""
         values = delta.transition.values_after(self.values) if delta.transition else self.values
-        return after_changes(values, delta.values)
+        before, changes, after = self._ahead
+        if before is not values or changes != delta.values:
+            after = after_changes(values, delta.values)
+            self._ahead = values, dict(delta.values), after
+        return after
 
     def _digest_with(self, delta: Delta, sums: Mapping[str, int], values: tuple[str, ...]) -> str:
         """The digest of the track after a delta with these sums and values."""

@@ -202,7 +202,8 @@ class Recorder:
         prepared = self._prepare(place, state, reason, unchanged)
         record, *ends, synced = self._write(prepared, place)
         if prepared.draft.delta is not None and (missing := self._directory.missing(self._needed)):
-            _log_base(step, _describe_missing(missing))  # the delta is useless
+            # The delta is useless.
+            self._log_reason(step, _describe_missing(missing), once=False)
             self._pending_reason = Reason.PARENT_GONE
             self._withdraw_unconfirmed()
             prepared = self._prepare_base(place, state, Reason.PARENT_GONE)
@@ -298,12 +299,12 @@ class Recorder:
                 self.settings.coding.closer_distance(saved.distance),
             )
 
-    def _log_reason(self, step: int, reason: str) -> None:
-        """Log why this is a base and no delta; once for reasons that differ in digits only."""
+    def _log_reason(self, step: int, reason: str, *, once: bool = True) -> None:
+        """Log why this is a base. once: not again for a reason that differs in digits only."""
         key = _DIGITS.sub("0", reason)
-        if key not in self._reasons:
+        if not once or key not in self._reasons:
             self._reasons.add(key)
-            _log_base(step, reason)
+            _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
 
     def _withdraw_unconfirmed(self) -> None:
         """Remove what an interrupted or failed save has left: the next record has another parent.
@@ -423,10 +424,6 @@ def check_resume(resume: Any) -> None:
     """Raise SettingsError unless this is a bool or REQUIRED."""
     if not isinstance(resume, bool) and resume != REQUIRED:
         raise SettingsError(f"resume must be True, False or {REQUIRED!r}; got {resume!r}"[:300])
-
-
-def _log_base(step: int, why: str) -> None:
-    _log.warning("step %d: a full base instead of a delta, because %s", step, why)
 
 
 def _describe_missing(names: Sequence[str]) -> str:
