@@ -250,7 +250,7 @@ class _StepCodes(NamedTuple):
         """The code of each q. Raises StreamError if a q has no level."""
         steps = np.where(q > 0, 2 * q - 1, -2 * q)
         if steps.max(initial=0) >= self.code_of.size or (self.code_of[steps] == 0)[q != 0].any():
-            raise StreamError("a symbol beyond the last level")
+            raise StreamError(f"a symbol beyond the last of {self.step_code_of.size} levels")
         return self.code_of[steps]
 
     @property
@@ -496,7 +496,7 @@ def _read(
         lists = places, codes_at, sizes
         status = _coded(False, own, survivors, steps, data, lists, bits, scratch)
         if status == STREAM_LEAVES:
-            raise StreamError("a symbol beyond the last level")
+            raise StreamError(f"a symbol beyond the last of {steps.step_code_of.size} levels")
         if status == STREAM_GOES_ON:
             raise StreamError(f"bytes that go on after {n} elements")
         begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])

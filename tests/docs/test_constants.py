@@ -110,7 +110,7 @@ SENTENCES = {
     ],
     "explanation/scheme.md": [
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
-        "each octet, {codec.scheme.kernels:OCTET} neighbours in a row, is asked, too",
+        "each octet, {codec.scheme.context:OCTET} neighbours in a row, is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
         "an alphabet of at most 2{codec.scheme.coders:FEW.bit_length() - 1!^} elements",
