@@ -97,6 +97,7 @@ def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    codec.warm_up()  # numpy alone codes larger models in another way
     tune.FILE.write_text(tune.record(), encoding="utf-8")
     crashes = recover.record(recover.EXPERIMENT, recover.SEEDS)
     recover.FILE.write_text(crashes.dump(), encoding="utf-8")
