@@ -1,15 +1,16 @@
-"""A training's first two saves after an installation, when no kernel is compiled yet.
+"""A training's first saves after an installation, when no kernel is compiled yet.
 
-    PYTHONPATH=. python benchmarks/first_saves.py [--before 0 3 8 20] [--alone]
+    PYTHONPATH=. python benchmarks/first_saves.py [--saves 5]
 
-Each row is a new process with an empty cache. It saves a model of 267,000 parameters twice, a base
-and a delta, and computes for so many seconds before each save, on one processor. Another process
-compiles meanwhile, unless --alone. Needs two processors.
+Each row is a new process with an empty cache for compiled kernels. It trains a model with AdamW, on
+one processor, and saves model and optimizer after every iteration: the first is a base. Another
+process compiles meanwhile. Needs two processors.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -18,61 +19,57 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
+import torch
 
 import codec
 from codec import child
-from codec.saving import checkpointer
 from lcviz.lab.machine import machine
 from lcviz.lab.markdown import table
 
-SHAPES = [(784, 300), (300,), (300, 100), (100,), (100, 10), (10,)]
-COMPUTE = "from benchmarks.first_saves import train; train({seconds}, {alone})"
+WIDTHS = {"267,000": (784, 300, 100, 10), "5 million": (784, 2000, 1600, 100, 10)}
+COMPUTE = "from benchmarks.first_saves import train; train({widths}, {saves})"
 
 
 def main() -> None:
     """Measure, and print Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", type=float, nargs="+", default=[0, 3, 8, 20])
-    parser.add_argument(
-        "--alone", action="store_true", help="compile in the training's process only"
-    )
+    parser.add_argument("--saves", type=int, default=5)
     options = parser.parse_args()
     print(machine(("numpy", "numba", "llvmlite")))
     rows = []
-    for seconds in options.before:
+    for name, widths in WIDTHS.items():
         with tempfile.TemporaryDirectory() as cache:
             answer = subprocess.run(
-                child.command(COMPUTE.format(seconds=seconds, alone=options.alone)),
+                child.command(COMPUTE.format(widths=widths, saves=options.saves)),
                 env=os.environ | {"NUMBA_CACHE_DIR": cache},
                 stdout=subprocess.PIPE,
                 check=True,
             )
-        base, delta = json.loads(answer.stdout)
-        rows.append([f"{seconds:g}", f"{base:.1f}", f"{delta:.1f}"])
-    print(table(["computed before each save, s", "first save, s", "second save, s"], rows))
+        saves = json.loads(answer.stdout)
+        shown = " ".join(f"{seconds:.2f}" for seconds, _, _ in saves)
+        kinds = " ".join(kind for _, kind, _ in saves)
+        rows.append([name, shown, kinds, saves[-1][2] or ""])
+    print(table(["parameters", "seconds of each save", "kinds", "why the last is a base"], rows))
 
 
-def train(seconds: float, alone: bool) -> None:
-    """Compute, save, and print the seconds of each save as JSON."""
-    if alone:
-        checkpointer.load_beside = lambda: None
-    rng = np.random.default_rng(0)
-    state = {f"{i}": rng.standard_normal(shape, np.float32) for i, shape in enumerate(SHAPES)}
-    took = []
+def train(widths: tuple[int, ...], n_saves: int) -> None:
+    """Train, save, and print the seconds, kind and reason of each save as JSON."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(*pair) for pair in itertools.pairwise(widths)))
+    optimizer = torch.optim.AdamW(model.parameters())
+    saves = []
     with tempfile.TemporaryDirectory() as folder, codec.Checkpointer(Path(folder, "c")) as chain:
-        for step in range(2):
-            end = time.perf_counter() + seconds
-            while time.perf_counter() < end:
-                state = {name: array + np.float32(1e-6) for name, array in state.items()}
-            state = {
-                name: array + np.float32(1e-3) * rng.standard_normal(array.shape, np.float32)
-                for name, array in state.items()
-            }
+        for step in range(n_saves):
+            loss = model(torch.randn(64, widths[0])).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             start = time.perf_counter()
-            chain.save(step, state)
-            took.append(time.perf_counter() - start)
-    json.dump(took, sys.stdout)
+            saved = chain.save(step, state)
+            saves.append((time.perf_counter() - start, saved.kind, saved.reason))
+    json.dump(saves, sys.stdout)
 
 
 if __name__ == "__main__":
