@@ -136,7 +136,7 @@ def test_values_too_large_for_their_tolerance() -> None:
 
 def test_run_lengths_leave_few_values_to_a_context_code() -> None:
     """Numpy alone, which is slower, leaves fewer; buckets, and larger alphabets, keep runs."""
-    for n, settings, kinds in (
+    for n, target, kinds in (
         (MOST_PLAIN, {"tolerance": 0.01}, (ContextCode, ContextCode)),
         (MOST_PLAIN + 1, {"tolerance": 0.01}, (ContextCode, PrefixCode)),
         (FEW + 1, {"tolerance": 0.01}, (PrefixCode, PrefixCode)),
@@ -145,7 +145,7 @@ def test_run_lengths_leave_few_values_to_a_context_code() -> None:
         change = np.random.default_rng(0).normal(0, 0.02, n).astype(F32)
         for with_kernels, kind in zip((True, False), kinds, strict=True):
             with taking(with_kernels):
-                delta = codec.Tracker({"w": np.zeros(n, F32)}, **settings).step({"w": change})
+                delta = codec.Tracker({"w": np.zeros(n, F32)}, **target).step({"w": change})
             assert isinstance(delta.groups[0].encoded.payload, kind)
 
 
