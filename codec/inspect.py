@@ -63,6 +63,7 @@ Records and chains
     Entry              a record's step, kind, file name and size
     entry_of           the entry that a file name stands for
     Record             a record whose bytes are intact
+    Reason             why a record is a base
     Position           a step of a chain while it is replayed
     peek               the line and the arrays' entries of a file, from its first bytes
     base_of            the track in a base
@@ -70,7 +71,8 @@ Records and chains
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
     Rest               what a delta leaves, as a record's ``rest``
-    describe_too_far   which deltas leave too much for a restart, and what helps
+    DeltaRest          a delta's step, settings and rest
+    restart_warning    which deltas leave too much for a restart, and what helps
     PREFIX             what stands before the name of a tensor's array
     GRADIENTS          the key of a state that `codec.rerun` wrote
     MAX_STEP           the largest step
@@ -109,7 +111,9 @@ from codec.chain.replay import (
 from codec.record.container import peek
 from codec.record.exact import PREFIX
 from codec.record.header import FORMAT, MAX_STEP
+from codec.record.reason import Reason
 from codec.record.record import Record, base_of, delta_of
+from codec.record.track import Track
 from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
 from codec.saving.saved import STAGES
@@ -121,10 +125,9 @@ from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
-from codec.scheme.remainder import MOST_BEHIND, Rest, describe_too_far
+from codec.scheme.remainder import MOST_BEHIND, DeltaRest, Rest, restart_warning
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
 from codec.scheme.tracker import check_same_layout
 from codec.scheme.warmup import load_beside
 from codec.state import file_steps
@@ -184,6 +187,7 @@ __all__ = [
     "Buckets",
     "CodeTable",
     "Codes",
+    "DeltaRest",
     "DryRun",
     "Entry",
     "Front",
@@ -196,6 +200,7 @@ __all__ = [
     "Policy",
     "Position",
     "PrefixCode",
+    "Reason",
     "Record",
     "Rest",
     "Source",
@@ -210,7 +215,6 @@ __all__ = [
     "copy_arrays",
     "delta_of",
     "describe_moments",
-    "describe_too_far",
     "difference",
     "element_bits",
     "empty_codes",
@@ -232,6 +236,7 @@ __all__ = [
     "peek",
     "read_state",
     "record_nbytes",
+    "restart_warning",
     "rules",
     "runlength",
     "same_bits",

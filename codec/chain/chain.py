@@ -37,8 +37,10 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.container import check_blocks
 from codec.record.record import Record
+from codec.scheme.warmup import wait_for
 from codec.state.selection import Only, Selection
-from codec.state.tensors import Layout
+from codec.state.tensors import Layout, is_tensor
+from codec.state.tree import leaves
 from codec.storage.directory import publish
 from codec.storage.folder import Span
 from codec.storage.location import Location, local_path, source_of
@@ -113,7 +115,7 @@ class Chain:
         chain = copy.copy(self)
         chain.selection = only if isinstance(only, Selection) else Selection(only)
         chain.n_read = chain.nbytes_read = 0
-        chain._parts = ReadAhead(chain._opened) if self._source.is_remote else None
+        chain._parts = ReadAhead(chain._partly_read) if self._source.is_remote else None
         return chain
 
     def _repr_html_(self) -> str:
@@ -171,19 +173,15 @@ class Chain:
                 check_blocks(data, entry.name)
             return record
 
-        open_part = self._opened if self._parts is None else self._parts.read
+        open_part = self._partly_read if self._parts is None else self._parts.read
         return _checked(entry, self._reading(entry.name, lambda: open_part(entry.name)))
 
     def identity_of(self, entry: Entry) -> str:
         """The identity of a record, whose beginning alone is read. Raises what `read` raises."""
-        return self._begun(entry.name).identity
+        return self._partly_read(entry.name).identity
 
-    def _begun(self, name: str) -> Record:
-        """A record of which only the beginning is read, and checked."""
-        return self._reading(name, lambda: self._opened(name))
-
-    def _opened(self, name: str) -> Record:
-        """A record of which only parts will be read. Raises what `read` raises."""
+    def _partly_read(self, name: str) -> Record:
+        """A record of which only the beginning is read, and checked; the rest when it is needed."""
         nbytes = self._nbytes_of[name]
 
         def read(spans: Sequence[Span]) -> list[bytes]:
@@ -249,7 +247,7 @@ class Chain:
         first = 0 if begin is None else self.entries.index(self._bases(begin)[-1])
         entries = [e for e in self.entries[first:] if end is None or e.step <= end]
         way = list({e.step: e for e in entries}.values())  # the base comes last
-        self.expect(way)
+        self.get_ready(way)
         for entry in way:
             yield replay.advance(entry, self.read(entry))
 
@@ -284,8 +282,10 @@ class Chain:
                 self._bases(step)
         for position in part.every_step(begin, end):
             if wanted is None or position.step in wanted:
-                position.check_state()
-                yield position.step, position.track.tensor(name)
+                tensor = dict(leaves(position.whole())).get(name)
+                if not is_tensor(tensor):
+                    raise SettingsError(f"{name!r} is no tensor of the state, but has some in it")
+                yield position.step, tensor
 
     def layout(self, step: int | None = None) -> Layout:
         """The names, shapes and dtypes of a step's tensors, without the tensors.
@@ -309,7 +309,7 @@ class Chain:
         base = self._bases(step)[-1]
         layout = identity = None
         for entry in (base, *deltas_between(self.entries, base.step, step)):
-            record = _checked(entry, self._begun(entry.name))
+            record = _checked(entry, self._partly_read(entry.name))
             following(record, entry.name, None, identity)
             layout, identity = records.layout_after(record, layout), record.identity
         assert layout is not None, "there was a base"
@@ -339,6 +339,11 @@ class Chain:
             position = self.at(position.step)
         return position, reason
 
+    def get_ready(self, way: Sequence[Entry]) -> None:
+        """Get ready to read these records, and to apply them."""
+        self.expect(way)
+        wait_for(sum(entry.nbytes for entry in way if entry.kind == "delta"))
+
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The furthest position on the way to a step; if it is not at the step, also why."""
         try:
@@ -354,7 +359,7 @@ class Chain:
         while bases and reached is None:
             replay, base = Replay(self.selection), bases.pop()
             way = [base, *deltas_between(self.entries, base.step, step)]
-            self.expect(way)
+            self.get_ready(way)
             for entry in way:
                 try:
                     reached = replay.advance(entry, self.read(entry))

@@ -15,9 +15,9 @@ from codec.caps import short
 from codec.errors import MalformedRecordError, ParentError, RerunNeededError
 from codec.record import record as records
 from codec.record.record import Record
+from codec.record.track import Track
 from codec.record.values import check_values
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.state.selection import Selection
 from codec.state.tensors import Layout
 from codec.state.tree import StructureError

@@ -26,9 +26,10 @@ from codec.errors import (
     VersionError,
 )
 from codec.record.encode import Draft
+from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
-from codec.scheme.warmup import warm_up
+from codec.scheme.warmup import wait_for
 from codec.storage.location import Location
 from codec.storage.source import Entry, record_name
 
@@ -251,7 +252,7 @@ def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
 
     A long restore is measured once. Of short ones the fastest of a few counts.
     """
-    warm_up()  # else the first restore would include the time to load the kernels
+    wait_for(chain.nbytes)  # else the first restore would include the time to load the kernels
     times: list[float] = []
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
         with warnings.catch_warnings(action="ignore" if times else None):  # warn only once
@@ -266,7 +267,7 @@ def _base(position: Position) -> bytes:
     """The bytes of a base that can replace the record of this position."""
     record = position.record
     settings = settings_at(position.settings, record)
-    place = Place(position.step, record.run, record.parent, record.identity, settings=settings)
+    place = Place(position.step, record.run, record.parent, record.identity, settings, Reason.ASKED)
     draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
     digest = draft.check(position.track).track
     if digest != record.track:

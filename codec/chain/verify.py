@@ -49,7 +49,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
     problems = []
     replay, failed = Replay(), False
     newest = next((e for e in reversed(chain.entries) if e.kind == "base"), None)
-    chain.expect(chain.entries)
+    chain.get_ready(chain.entries)
     for done, entry in enumerate(chain.entries, 1):
         try:
             record = chain.read(entry, thoroughly=True)

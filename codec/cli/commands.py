@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from codec.record.residuals import RESIDUALS
 from codec.record.small import SMALL
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
-from codec.scheme.coding import KEYS, Coding
-from codec.scheme.remainder import Rest, describe_behind, describe_too_far
+from codec.scheme.coding import KEYS
+from codec.scheme.remainder import DeltaRest, Rest, describe_behind, restart_warning
 from codec.state.file_steps import Series, mappings, numbered, whole_numbers
 from codec.state.policy import describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
@@ -74,8 +74,11 @@ def info(options: argparse.Namespace) -> int:
     if options.tensors:
         answer, lines = tensors.of_chain(chain, options.step)
         return _answer(options, answer, *lines)
+    reasons = _reasons(chain)
     rows = [
-        {"step": e.step, "kind": e.kind, "bytes": e.nbytes, "file": e.name} for e in chain.entries
+        {"step": e.step, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
+        | {"reason": reasons.get(e.name)}
+        for e in chain.entries
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, *sentences = _newest_delta(chain, newest) if newest else ({},)
@@ -89,10 +92,23 @@ def info(options: argparse.Namespace) -> int:
         "moments": moments,
     }
     lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file"]
-    lines += [f"{e.step:>8}  {e.kind:<5}  {e.nbytes:>12,}  {e.name}" for e in chain.entries]
+    for e in chain.entries:
+        reason = reasons.get(e.name) or ""
+        lines.append(f"{e.step:>8}  {e.kind:<5}  {e.nbytes:>12,}  {e.name}  {reason}".rstrip())
     written = f"; the newest base was written by {writer}" if writer else ""
     lines.append(f"{len(chain.entries)} records, {chain.nbytes:,} bytes{written}")
     return _answer(options, answer, *lines, *sentences, of_moments)
+
+
+def _reasons(chain: Chain) -> dict[str, str | None]:
+    """File name of each base -> why it is one; None if it does not say, or cannot be read."""
+    part, reasons = chain.part("*"), dict[str, str | None]()  # reads only how a record begins
+    bases = [entry for entry in chain.entries if entry.kind == "base"]
+    part.expect(bases)
+    for entry in bases:
+        with suppress(RecordError, ChainError):  # `verify` explains it
+            reasons[entry.name] = part.read(entry).reason
+    return reasons
 
 
 def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str, str]:
@@ -114,21 +130,21 @@ def _newest_delta(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str, str,
         "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
     }
-    behind = too_far = ""
+    behind = warning = ""
     if (rest := record.rest) and record.coding:
         answer |= {"distance": rest.distance, "behind": rest.behind}
         behind = (
             f"The newest delta leaves {rest.distance:.1%} of its change for the next one: a "
             f"restart would be {describe_behind(rest.behind)}"
         )
-        too_far = describe_too_far([(entry.step, record.coding, rest)])
+        warning = restart_warning([DeltaRest(entry.step, record.coding, rest)])
     names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes
     exact = (
         f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
         f"outside any budget{f': {names}' if names else ''}"
     )
-    return answer, exact, behind, too_far
+    return answer, exact, behind, warning
 
 
 def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
@@ -194,13 +210,13 @@ def verify(options: argparse.Namespace) -> int:
     answer = {name: getattr(report, name) for name in ("ok", "steps", "problems")}
     steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
     newest = chain.entries[-1]
-    too_far = "" if newest.kind == "base" else _newest_delta(chain, newest)[-1]
+    warning = "" if newest.kind == "base" else _newest_delta(chain, newest)[-1]
     _answer(
         options,
         answer | {"bytes": report.nbytes},
         *(f"problem: {problem}" for problem in report.problems),
         f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked",
-        too_far,
+        warning,
     )
     return OK if report.ok else BAD_DATA
 
@@ -261,8 +277,8 @@ def compress(options: argparse.Namespace) -> int:
     place = Location(options.output)
     mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
-    deltas: list[tuple[int, Coding, Rest]] = []
-    with _unused_removed(place.path), _opened(options, policy, settings) as chain:
+    deltas: list[DeltaRest] = []
+    with _unused_removed(place.path), _checkpointer(options, policy, settings) as chain:
         existing = Chain(chain.path) if chain.step is not None else None
         series = _series(mappings, existing)
         _say_series(series, guessed=options.steps is None)
@@ -274,7 +290,7 @@ def compress(options: argparse.Namespace) -> int:
                 state = read_state(path)
                 with naming(path):
                     saved = chain.save(step, state)
-                deltas.append((step, chain.coding, Rest(saved.distance, saved.behind)))
+                deltas.append(DeltaRest(step, chain.coding, Rest(saved.distance, saved.behind)))
                 sizes = {"bytes": saved.nbytes, "full_bytes": saved.full_nbytes}
                 rows.append({"step": step, "source": str(path), "kind": saved.kind} | sizes)
                 progress(len(rows), len(new))
@@ -295,7 +311,7 @@ def compress(options: argparse.Namespace) -> int:
         for row in rows
     ]
     nothing = f"nothing to do: {where} is at step {newest} and has every file"
-    return _answer(options, answer, *(lines or [nothing]), describe_too_far(deltas))
+    return _answer(options, answer, *(lines or [nothing]), restart_warning(deltas))
 
 
 def compact(options: argparse.Namespace) -> int:
@@ -401,7 +417,7 @@ def _say_skipped(planned: Plan, where: str) -> None:
         )
 
 
-def _opened(
+def _checkpointer(
     options: argparse.Namespace, policy: Mapping[str, str] | None, settings: Mapping[str, Any]
 ) -> Checkpointer:
     try:

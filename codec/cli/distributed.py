@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codec.chain.chain import Chain
-from codec.errors import ChainError, ChainNotFoundError, SettingsError, SourceError
+from codec.errors import ChainError, ChainNotFoundError, RecordError, SettingsError, SourceError
 from codec.storage.location import Location
 
 if TYPE_CHECKING:
@@ -73,13 +73,17 @@ def info(step: Step) -> tuple[dict[str, Any], list[str]]:
     for record in records_of(step):
         at = record.at
         needs |= {need.step for need in record.needs}
-        row = {"rank": at.rank, "kind": at.kind, "step": at.step}
-        row["bytes"] = chain_of(step.run, [at]).nbytes
+        files = chain_of(step.run, [at])
+        row = {"rank": at.rank, "kind": at.kind, "step": at.step, "bytes": files.nbytes}
+        row["reason"] = None
+        with suppress(RecordError, ChainError):  # `verify` explains it
+            part = files.part("*")  # reads only how the record begins
+            row["reason"] = part.read(part.entries[0]).reason if at.kind == "base" else None
         rows.append(row | {"chunks": len(record.chunks), "file": at.file})
     lines = [f"{'rank':>6}  {'kind':<5}  {'bytes':>12}  {'chunks':>6}  file"]
     lines += [
         f"{row['rank']:>6}  {row['kind']:<5}  {row['bytes']:>12,}  {row['chunks']:>6}  "
-        f"{row['step']}/{row['file']}"
+        f"{row['step']}/{row['file']}  {row['reason'] or ''}".rstrip()
         for row in rows
     ]
     total = sum(int(row["bytes"]) for row in rows)

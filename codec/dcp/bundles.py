@@ -19,13 +19,14 @@ from typing import Any
 
 from codec.chain.replay import Replay
 from codec.record.alphabets import nbytes_of
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
+from codec.record.reason import Reason
 from codec.record.record import Place, Record
 from codec.record.settings import ChainSettings
+from codec.record.track import Track
 from codec.scheme.budget import Allowance
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Layout, TensorSpec, copy_arrays, same_bits, to_arrays
 
@@ -59,7 +60,6 @@ class Bundle:
         self.tracker = Tracker.resume(track, coding)
         self.run, self.identity, self.needs = run, identity, needs
         self.specs = {t.name: t for t in tensors}
-        self._encoder = DeltaEncoder()
 
     def holds(self, spec: TensorSpec) -> bool:
         """Whether the bundle has a track of this chunk."""
@@ -94,7 +94,7 @@ class Bundle:
             name for name in whole_if_changed if not same_bits(track.arrays[name], arrays[name])
         }
         arrays |= {name: track.arrays[name] for name in leaving}
-        delta = self._encoder.encode(tracker, place, arrays, allowance=allowance)
+        delta = encode_delta(tracker, place, arrays, allowance=allowance)
         non_finite = {name: a for name, a in delta.exact.items() if name in delta.non_finite}
         leaving |= delta.exact.keys() - non_finite.keys()
         delta = replace(delta, exact=non_finite)
@@ -143,12 +143,17 @@ class WrittenBundle:
 
 
 def new_bundle(
-    specs: Sequence[TensorSpec], values: Mapping[str, Any], settings: ChainSettings, put: Put
+    specs: Sequence[TensorSpec],
+    values: Mapping[str, Any],
+    settings: ChainSettings,
+    reason: Reason,
+    put: Put,
 ) -> WrittenBundle:
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
-    draft = Draft.of_base("a base about to be written", Place(0, settings=settings.field), track)
+    place = Place(0, settings=settings.field, reason=reason)
+    draft = Draft.of_base("a base about to be written", place, track)
     record = draft.check(track)
     needs = (put(record, draft.data),)
     bundle = Bundle(track, settings.coding, record.run, record.digest, needs)

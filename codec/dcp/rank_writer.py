@@ -14,6 +14,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 
 from codec.errors import BudgetError, SourceError, WriteError
+from codec.record.reason import Reason
 from codec.record.record import Record
 from codec.record.settings import ChainSettings, refuse_lossy
 from codec.scheme.budget import SharedBudget
@@ -36,6 +37,7 @@ class RankState:
         bundles: Its chunks and their tracks.
         n: Saves since the last one that needs no other directory; -1 before the first save. The
             same on all ranks, whether they had chunks in a save or not.
+        reason: Why chunks that have no track are saved as bases.
         exact: Fully qualified names of tensors that may be lossy and are exact in the step to
             resume from; empty later on.
         chain: The settings in that step.
@@ -43,6 +45,7 @@ class RankState:
 
     bundles: list[Bundle] = field(default_factory=list)
     n: int = -1
+    reason: Reason = Reason.FIRST
     exact: frozenset[str] = frozenset()
     chain: ChainSettings | None = None
 
@@ -71,7 +74,7 @@ class RankSave:
 
     def commit(self) -> RankState:
         """Advance the tracks; returns the rank's state after the save."""
-        return RankState([bundle.commit() for bundle in self.bundles], self.n)
+        return RankState([bundle.commit() for bundle in self.bundles], self.n, Reason.LAYOUT)
 
 
 class RankWriter:
@@ -111,9 +114,11 @@ class RankWriter:
         self._check_exact(chunks)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
-        whole = self._deltas(chunks, planner)
-        self._bases([c for c in whole if c.spec.lossy], planner)
-        self._bases([c for c in whole if not c.spec.lossy], planner)
+        whole = list(self._deltas(chunks, planner))
+        lossy, exact = ([c for c in whole if c.spec.lossy is kind] for kind in (True, False))
+        reason = self._before.reason
+        self._bases(lossy, planner, reason)  # exact chunks leave their bundles
+        self._bases(exact, planner, Reason.NOT_SMALLER if self._before.bundles else reason)
         return self.part
 
     def _check_exact(self, chunks: Sequence[Chunk]) -> None:
@@ -173,7 +178,7 @@ class RankWriter:
                 others = {name: c for name, c in others.items() if not bundle.holds(c.spec)}
         return tracked, others
 
-    def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
+    def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner, reason: Reason) -> None:
         """Write bases of these chunks: either all lossy or all exact."""
         families: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
         for chunk in chunks:
@@ -183,7 +188,7 @@ class RankWriter:
             group = [c for pair in pairs for c in pair]
             values = {c.name: value_of(c, planner) for c in group}
             specs = [c.spec for c in group]
-            self._note(new_bundle(specs, values, self._settings, self._put), group)
+            self._note(new_bundle(specs, values, self._settings, reason, self._put), group)
 
     def _note(self, written: WrittenBundle, chunks: Sequence[Chunk]) -> None:
         """Add a bundle with these chunks to the rank's part."""

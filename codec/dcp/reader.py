@@ -26,7 +26,8 @@ from codec import version
 from codec.caps import short
 from codec.chain.replay import Position, Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
-from codec.record.settings import ChainSettings, Given, settings_at
+from codec.record.reason import Reason
+from codec.record.settings import ChainSettings, Overrides, settings_at
 from codec.state.file_steps import whole_numbers
 from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
@@ -307,7 +308,7 @@ def _reader_of(step: Step) -> ChainReader:
     return reader
 
 
-def resume_from(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
+def resume_from(step: Step, rank: int, overrides: Overrides) -> tuple[RankState, ChainSettings]:
     """A rank's state after a save, rebuilt from its records, and the settings to go on with.
 
     All ranks go on with bases, as with a new writer, if another version wrote the step, or if
@@ -318,14 +319,14 @@ def resume_from(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSe
     """
     way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
-        return _state_at(step, rank, given)
+        return _state_at(step, rank, overrides)
     except ChainError as exc:
         raise type(exc)(f"{exc}. {way_out}") from exc
     except RecordError as exc:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _state_at(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSettings]:
+def _state_at(step: Step, rank: int, overrides: Overrides) -> tuple[RankState, ChainSettings]:
     by_rank = not step.has(METADATA)  # saved without collectives
     metadata = _reader_of(step).read_metadata(**({"rank": rank} if by_rank else {}))
     chunks: dict[tuple[RecordAt, ...], list[str]] = {}
@@ -347,13 +348,15 @@ def _state_at(step: Step, rank: int, given: Given) -> tuple[RankState, ChainSett
         base = chain_of(step.run, next(iter(chunks))[:1]).part("*")
         field = base.read(base.entries[0]).settings
     chain = ChainSettings.of_field(field, str(step)) if field else None
-    settings = given.after(chain or ChainSettings.default("tensor"))
+    settings = overrides.over(chain or ChainSettings.default("tensor"))
     bundles = [
         bundle_of(replay, needs, chunks[needs], settings.coding) for needs, replay in own.items()
     ]
     specs = [spec for bundle in bundles for spec in bundle.specs.values()]
     exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
-    is_foreign = any(replay.writer != version.WRITER for replay in own.values())
-    if is_foreign or (chain and settings.policy.text != chain.policy.text):
-        bundles, n = [], -1
-    return RankState(bundles, n, frozenset(exact), chain), settings
+    reason = Reason.LAYOUT
+    if any(replay.writer != version.WRITER for replay in own.values()):
+        reason, bundles, n = Reason.ANOTHER_WRITER, [], -1
+    elif chain and settings.policy.text != chain.policy.text:
+        reason, bundles, n = Reason.POLICY, [], -1
+    return RankState(bundles, n, reason, frozenset(exact), chain), settings

@@ -28,7 +28,8 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
-from codec.record.settings import ChainSettings, Given
+from codec.record.reason import Reason
+from codec.record.settings import ChainSettings, Overrides
 from codec.saving.recorder import check_history
 from codec.scheme.coding import UNSET
 from codec.scheme.warmup import load_beside
@@ -127,17 +128,10 @@ class ChainWriter(FileSystemWriter):
                 "base_every=None makes no base after the first, which every step then builds on; "
                 f"give a number of steps with keep={keep}"
             )
-        self._given = Given.of(
-            policy,
-            bits=bits,
-            scope=scope,
-            coder=coder,
-            budget=budget,
-            tolerance=tolerance,
-            quantizer=quantizer,
-            distance=distance,
+        self._overrides = Overrides(
+            bits, scope, coder, budget, tolerance, quantizer, distance, policy
         )
-        self._settings = self._given.after(ChainSettings.default("tensor"))
+        self._settings = self._overrides.over(ChainSettings.default("tensor"))
         self._rules = Rules(policy, has_logged_moments=resume is not None)
         self._base_every = base_every
         self._options = storage_options
@@ -236,11 +230,11 @@ class ChainWriter(FileSystemWriter):
                     f"steps must lie beside each other: {step} cannot go on from {self._resume}, "
                     "which lies elsewhere"
                 )
-            self._state, self._settings = resume_from(self._resume, self._rank, self._given)
+            self._state, self._settings = resume_from(self._resume, self._rank, self._overrides)
             chain = self._state.chain
             if self._is_coordinator and chain and (text := self._settings.differences(chain)):
                 _log.warning("%s: goes on with %s", self._resume, text)
-            if self._given.policy is None:
+            if self._overrides.policy is None:
                 patterns = self._settings.policy.given.get("policy")
                 self._rules = Rules(patterns, has_logged_moments=True, is_checked=True)
             if self._retention and self._is_coordinator:
@@ -249,11 +243,13 @@ class ChainWriter(FileSystemWriter):
         if not step.run.all_exist(at.name for at in self._state.needs()):
             # Records that the next delta would build on were removed, perhaps not those of all
             # ranks. `n` stays, so that all ranks write their next base at the same step.
-            self._state = replace(self._state, bundles=[])
+            self._state = replace(self._state, bundles=[], reason=Reason.PARENT_GONE)
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
         due = self._base_every is not None and self._state.n >= self._base_every
-        before = replace(self._state, bundles=[], n=-1) if due else self._state
+        before = self._state
+        if due:
+            before = replace(before, bundles=[], n=-1, reason=Reason.MANY_DELTAS)
         saving = RankWriter(step, self._rank, self._rules, self._settings, before)
         try:
             part = saving.run(plan, planner)
@@ -333,7 +329,8 @@ class ChainWriter(FileSystemWriter):
     def _enter_run(self, step: Step) -> None:
         """Go on in another directory of steps; deltas cannot build on records elsewhere."""
         had_bundles = bool(self._state.bundles)
-        self._state, run, self._run = RankState(), self._run, step.run
+        run, self._run = self._run, step.run
+        self._state = RankState(reason=Reason.ELSEWHERE if had_bundles else Reason.FIRST)
         if had_bundles and not self._warned:
             self._warned = True
             warnings.warn(
@@ -383,7 +380,8 @@ class ChainWriter(FileSystemWriter):
         is_own = step.has(mark) and step.run.all_exist(at.name for at in part.written)
         self._pending = None, RankSave()
         if is_own:
-            self._state = RankState()  # if the commit is interrupted, the next save is a base
+            # If the commit is interrupted, the next save is a base.
+            self._state = RankState(reason=Reason.INTERRUPTED)
             self._state = part.commit()
 
 

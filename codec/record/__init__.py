@@ -10,7 +10,9 @@ Read in this order:
     small      small exact tensors, of which equal ones are stored once
     values     values that are not tensors, as lines of text
     exact      what a step stores besides codes: exact tensors, residuals, values
+    track      arrays and values together, their digest, and the state that they restore
     record     base and delta records
+    reason     why a record is a base
     settings   how a chain is coded and what is lossy, for a writer that resumes it
     encode     encodes a record, and checks it from its bytes before it is written
     diagnosis  finds out why a delta failed its check

@@ -54,16 +54,18 @@ def are_needed(nbytes: int) -> bool:
     return nbytes > LEAST
 
 
-def fields_of(views: Iterable[memoryview], nbytes: int) -> dict[str, str]:
+def fields_of(nbytes: int, views: Iterable[memoryview] | None) -> dict[str, str]:
     """The two fields, which come first in `more`; {} for a small record.
 
     Args:
-        views: The bytes of all arrays but `more`, in order.
-        nbytes: How many these are.
+        nbytes: Of all arrays but `more`.
+        views: These bytes, in order; None for zeros in place of the digests.
     """
     if not are_needed(nbytes):
         return {}
-    digests = b"".join(_digests(views, block_nbytes(nbytes)))
+    size = block_nbytes(nbytes)
+    blank = bytes(DIGEST_NBYTES * -(-nbytes // size))
+    digests = blank if views is None else b"".join(_digests(views, size))
     return {HEAD: _NO_HEAD, CHUNKS: base64.b64encode(digests).decode()}
 
 
@@ -173,7 +175,7 @@ def check_blocks(views: Iterable[memoryview], fields: Mapping[str, Any], where: 
     views: the bytes of all arrays but `more`. fields: those of `more`.
     """
     views = list(views)
-    expected = fields_of(views, sum(map(len, views))).get(CHUNKS)
+    expected = fields_of(sum(map(len, views)), views).get(CHUNKS)
     if fields.get(CHUNKS) != expected:
         raise DigestError(where, "the digests of its blocks", "others")
 

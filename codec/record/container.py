@@ -65,18 +65,10 @@ def seal(header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content])
         more: The fields of the array MORE.
         arrays: Name -> array, or its parts; they are copied once, into the file.
     """
-    entries = sorted(map(_Entry.of, arrays.items()))
-    nbytes = sum(entry.nbytes for entry in entries)
-    if chunks.are_needed(nbytes) and header.kind != "base":  # bases have to stay aligned
-        entries.sort(key=lambda entry: entry.nbytes > chunks.FEW)
-    fields = chunks.fields_of((view for entry in entries for view in entry.views), nbytes)
-    if text := more_text({**fields, **more}):
-        text += b" " * (-len(text) % _ALIGNMENT) if fields else b""
-        own = _Entry.of((MORE, np.frombuffer(text, np.uint8)))
-        entries = [own, *entries] if fields else sorted((*entries, own))
+    entries, text = _arranged(header, more, arrays)
     header_bytes = _header_bytes(header, entries)
     body = [view for entry in entries for view in entry.views]
-    if fields:
+    if text.startswith(chunks.OPENING):
         body[0] = memoryview(chunks.with_head([header_bytes], text))
     line = _LINE.match(header_bytes, 8)
     assert line is not None, "the line is what the header begins with"
@@ -85,18 +77,52 @@ def seal(header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content])
     return b"".join((before, digest, after, *body))
 
 
+def header_fields(
+    header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content]
+) -> dict[str, Any]:
+    """The safetensors header of the file that `seal` makes, but for digests. Arguments as there."""
+    return _fields_of(header, _arranged(header, more, arrays, digests=False)[0])
+
+
+def _arranged(
+    header: Header, more: Mapping[str, Any], arrays: Mapping[str, Content], *, digests: bool = True
+) -> tuple[list[_Entry], bytes]:
+    """The arrays of a file in order, and the text of MORE. digests: whether to compute them."""
+    entries = sorted(map(_Entry.of, arrays.items()))
+    nbytes = sum(entry.nbytes for entry in entries)
+    if chunks.are_needed(nbytes) and header.kind != "base":  # bases have to stay aligned
+        entries.sort(key=lambda entry: entry.nbytes > chunks.FEW)
+    views = (view for entry in entries for view in entry.views)
+    fields = chunks.fields_of(nbytes, views if digests else None)
+    if text := more_text({**fields, **more}):
+        text += b" " * (-len(text) % _ALIGNMENT) if fields else b""
+        own = _Entry.of((MORE, np.frombuffer(text, np.uint8)))
+        entries = [own, *entries] if fields else sorted((*entries, own))
+    return entries, text
+
+
 def _header_bytes(header: Header, entries: Sequence[_Entry]) -> bytes:
     """A file's bytes before its arrays, without its digest. entries: of the arrays, in order."""
+    text = json_bytes(_fields_of(header, entries))
+    if header.kind == "base":
+        text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def json_bytes(fields: Mapping[str, Any]) -> bytes:
+    """Some fields of a file's header, as it has them."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _fields_of(header: Header, entries: Sequence[_Entry]) -> dict[str, Any]:
+    """The safetensors header of a file without its digest. entries: of the arrays, in order."""
     fields: dict[str, Any] = {"__metadata__": {KEY: header.line + _NO_DIGEST.decode()}}
     end = 0
     for entry in entries:
         begin, end = end, end + entry.nbytes
         dtype = _ORDER[entry.order]
         fields[entry.name] = {"dtype": dtype, "shape": entry.shape, "data_offsets": [begin, end]}
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-    if header.kind == "base":
-        text += b" " * (-len(text) % _ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
+    return fields
 
 
 @dataclass(frozen=True, order=True)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from codec.caps import names_of
 from codec.errors import LccError, TrackDigestError
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track, digest_sums
+from codec.scheme.track import digest_sums
 from codec.state.tensors import same_bits
+
+from .track import Track
 
 
 def examined(

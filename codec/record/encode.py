@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from codec.scheme.budget import Allowance
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
 from codec.state import edits
@@ -21,54 +20,38 @@ from codec.state.tensors import Arrays
 
 from . import record
 from .record import Place, Record
+from .track import Track
 
 
-class DeltaEncoder:
-    """Encodes deltas for records. Their budget also pays for the record's header."""
+def encode_delta(
+    tracker: Tracker[Track],
+    place: Place,
+    arrays: Arrays,
+    values: Sequence[str] = (),
+    allowance: Allowance | None = None,
+    transition: Transition | None = None,
+) -> Delta:
+    """Encode the difference between a state and the track, which does not change.
 
-    def __init__(self) -> None:
-        self._header: tuple[tuple[Any, ...], int] = ((), 0)  # key and bytes of the newest
+    A budget also pays for the record's header.
 
-    def encode(
-        self,
-        tracker: Tracker,
-        place: Place,
-        arrays: Arrays,
-        values: Sequence[str] = (),
-        allowance: Allowance | None = None,
-        transition: Transition | None = None,
-    ) -> Delta:
-        """Encode the difference between a state and the track, which does not change.
+    Args:
+        tracker: Has the track and the settings.
+        place: The new record's. Its header grows with the digits of the step.
+        arrays: Name -> array, as `state.to_arrays` makes them with the state's layout.
+        values: JSON texts of the state's values that are not tensors, in the layout's order.
+        allowance: See `Tracker.prepare_arrays`.
+        transition: From the track's layout to the state's; None if they are the same.
 
-        Args:
-            tracker: Has the track and the settings.
-            place: The new record's. Its header grows with the digits of the step.
-            arrays: Name -> array, as `state.to_arrays` makes them with the state's layout.
-            values: JSON texts of the state's values that are not tensors, in the layout's order.
-            allowance: See `Tracker.prepare_arrays`.
-            transition: From the track's layout to the state's; None if they are the same.
-
-        Raises:
-            BudgetError: The budget is too small for any change of the lossy tensors.
-        """
-        if transition is not None:
-            tracker = Tracker.resume(tracker.track.moved(transition), tracker.coding)
-        track, layout, coding = tracker.track, tracker.track.layout, tracker.coding
-
-        def header_nbytes(exact: Arrays) -> int:
-            if coding.budget is None:
-                return 0
-            longest = record.longest_place(place)
-            key = (longest, coding, layout, allowance, transition is None, *exact)
-            if self._header[0] != key or transition is not None:
-                allowed = allowance or Allowance.of(coding.budget, layout)
-                nbytes = record.header_nbytes(longest, layout, exact, coding, allowed, transition)
-                self._header = key, nbytes
-            return self._header[1]
-
-        delta = tracker.prepare_arrays(arrays, header_nbytes, allowance)
-        changes = edits.changes(track.values, values)
-        return replace(delta, values=changes, transition=transition)
+    Raises:
+        BudgetError: The budget is too small for any change of the lossy tensors.
+    """
+    if transition is not None:
+        tracker = Tracker.resume(tracker.track.moved(transition), tracker.coding)
+    track, longest = tracker.track, record.longest_place(place)
+    header = partial(record.header_nbytes, longest, track.layout, tracker.coding, transition)
+    delta = tracker.prepare_arrays(arrays, header, allowance)
+    return replace(delta, values=edits.changes(track.values, values), transition=transition)
 
 
 @dataclass(frozen=True)
@@ -92,7 +75,7 @@ class Draft:
 
     @classmethod
     def of_delta(cls, name: str, place: Place, track: Track, delta: Delta) -> Draft:
-        """A delta from `DeltaEncoder`. track: the one before it."""
+        """A delta from `encode_delta`. track: the one before it."""
         digest = track.digest_after(delta)
         layout = delta.transition.layout if delta.transition else track.layout
         return cls(name, record.dump_delta(place, digest, delta, layout), delta)

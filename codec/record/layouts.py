@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from codec.caps import MAX_JSON, parsed, short, typed
 from codec.errors import MalformedRecordError, PayloadError
-from codec.scheme.track import MAX_TEXT
 from codec.scheme.transition import Transition, has_more_rows, has_same_array
 from codec.state import edits, tree
 from codec.state.family import Family
@@ -23,7 +22,7 @@ from codec.state.selection import Selection
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
 from .container import Described, FileArrays, StoredArrays
-from .values import text_array, text_of
+from .values import MAX_TEXT, text_array, text_of
 
 LAYOUT = "layout"
 STRUCTURE = "structure"

@@ -5,7 +5,6 @@ Everything from a file is checked before it is used. Each cap below gives its re
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from codec.scheme.pieces import Pieces, checked
 from codec.scheme.remainder import Rest
 from codec.scheme.runlength import MAX_TOKENS
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Preview, Track
 from codec.scheme.transition import Transition
 from codec.state import edits, tree
 from codec.state.selection import Selection
@@ -33,7 +31,15 @@ from codec.state.tensors import Arrays, Layout, copy_arrays
 
 from .alphabets import ARRAY, alphabet_bytes, coded, groups_of, heads_of, tables_in
 from .chunks import ReadSpans
-from .container import Content, FileArrays, StoredArrays, Unsealed, seal, unseal, unseal_beginning
+from .container import (
+    Content,
+    Unsealed,
+    header_fields,
+    json_bytes,
+    seal,
+    unseal,
+    unseal_beginning,
+)
 from .diagnosis import differing
 from .exact import PREFIX, check_exact, exact_arrays, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
@@ -48,19 +54,22 @@ from .layouts import (
     specs_of,
     transition_arrays,
 )
+from .reason import Reason
+from .track import Preview, Track
 from .values import VALUES, check_values, read_values, text_array, text_of, values_array
 
 WRITTEN_BY = "writer"
+REASON = "reason"
 SETTINGS = "settings"  # a field of the array MORE, see the module `settings`
 TABLES = "sent"  # the code tables that a later delta may reuse
 OFFSETS = 3  # numbers in the header's entry of an array: length, begin, end
 MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
 
-_PROGRAM = re.compile("[ -~]{1,64}")
+_SHORT = re.compile("[ -~]{1,64}")
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(Unsealed):
     """A record whose bytes are intact.
 
     Attributes:
@@ -70,21 +79,13 @@ class Record:
         run: The first digits of the digest of the chain's first record; None in deltas, whose run
             is their parent's.
         nbytes: Bytes of the file.
-        more: The fields of the array "more".
-        arrays: Name -> array.
-        entries: Name -> dtype, shape and offsets of that array in the file.
         replaces: Identity of the record that this one replaces; None if there was none.
         writer: Program and version that wrote it; None if it does not say, as in deltas.
     """
 
     where: str
-    header: Header
-    digest: str
     run: str | None
     nbytes: int
-    more: dict[str, Any]
-    arrays: FileArrays | StoredArrays
-    entries: dict[str, Any]
     replaces: str | None = None
     writer: str | None = None
 
@@ -133,6 +134,12 @@ class Record:
         return field if isinstance(field, dict) else {}
 
     @property
+    def reason(self) -> str | None:
+        """Why it is a base, see `Reason`; None if it is none, or does not say."""
+        text = self.more.get(REASON)
+        return text if isinstance(text, str) and _SHORT.fullmatch(text) else None
+
+    @property
     def rest(self) -> Rest | None:
         """How much of the lossy weights' change it leaves out; None if unknown."""
         return self.header.rest
@@ -163,7 +170,8 @@ class Record:
 class Place:
     """The place of a record in its chain. The attributes are those of `Record`.
 
-    run: None for the first record. settings: None if those of an earlier record still hold.
+    run: None for the first record. settings: None if those of an earlier record still hold. reason:
+    why the record is a base; None for a delta.
     """
 
     step: int
@@ -171,11 +179,12 @@ class Place:
     parent: str | None = None
     replaces: str | None = None
     settings: Mapping[str, Any] | None = None
+    reason: Reason | None = None
 
     def more(self) -> dict[str, Any]:
         """The fields of the array MORE that describe the place."""
         replaces = digest_word(self.replaces) if self.replaces else None
-        fields = {"replaces": replaces, SETTINGS: self.settings or None}
+        fields = {"replaces": replaces, SETTINGS: self.settings or None, REASON: self.reason}
         return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -202,7 +211,7 @@ def dump_delta(place: Place, digest: str, delta: Delta, layout: Layout | None = 
         layout: The layout of the track after the delta. Small exact tensors then share one array,
             see the module `small`; None to give each an array.
     """
-    return _sealed_delta(place, digest, delta, coded(delta.groups), layout)
+    return seal(*_file_of(place, digest, delta, coded(delta.groups), layout))
 
 
 def longest_place(place: Place) -> Place:
@@ -217,47 +226,43 @@ def longest_place(place: Place) -> Place:
 def header_nbytes(
     place: Place,
     layout: Layout,
-    exact: Arrays,
     coding: Coding,
+    transition: Transition | None,
+    exact: Arrays,
     allowance: Allowance,
-    transition: Transition | None = None,
 ) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
-    An upper bound, and a close one: it is measured on a record whose header has the longest
-    numbers possible.
+    An upper bound, and a close one: of a header with the longest numbers possible.
 
     Args:
         place: See `longest_place`.
         layout: The track's.
-        exact: The tensors stored exactly; their bytes and entries do not count.
         coding: Has a budget.
+        transition: The record's; its bytes do not count.
+        exact: The tensors stored exactly; their bytes and entries do not count either.
         allowance: The record's.
-        transition: The record's; its bytes do not count either.
     """
     by_alphabet = list(alphabets(layout, coding.scope))
     n_alphabets = sum(not tensors[0].alone for tensors in by_alphabet)
-    payload = np.zeros(int(allowance.nbytes), np.uint8)
+    payload = np.empty(int(allowance.nbytes), np.uint8)  # nobody reads or writes it
     arrays: Arrays = {ARRAY: payload} if by_alphabet else {}
     empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
-    data = _sealed_delta(place, "0" * HEX, empty, arrays, layout)
-    longest = load(data, "the longest header")
-    lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
-    if MORE in longest.entries:  # exact_nbytes has it, but here it only describes the place
-        lossy += _entry_nbytes(MORE, longest.entries[MORE])
+    entries = header_fields(*_file_of(place, "0" * HEX, empty, arrays, layout))
+    nbytes = 8 + len(json_bytes({"__metadata__": entries["__metadata__"]})) - payload.size
+    nbytes += sum(_entry_nbytes(name, entries[name]) for name in (ARRAY, MORE) if name in entries)
     # Offsets have more digits if the record takes all bytes that it may, and if the array also has
     # tensors that are alone, which the budget does not pay for.
     most_nbytes = max(payload.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
     most_nbytes += sum(t.track_nbytes for t in layout.tensors if t.alone)
     more_digits = len(str(most_nbytes)) - len(str(payload.nbytes))
-    return lossy + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
+    return nbytes + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
 
 
 def _entry_nbytes(name: str, entry: Mapping[str, Any]) -> int:
     """Bytes of an array and of its entry in the header."""
     begin, end = entry["data_offsets"]
-    text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
-    return int(end - begin + len(text.encode()) - 1)  # a comma, but no braces
+    return int(end - begin + len(json_bytes({name: entry})) - 1)  # a comma, but no braces
 
 
 def load(data: bytes, where: str) -> Record:
@@ -267,36 +272,27 @@ def load(data: bytes, where: str) -> Record:
         RecordError: TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
             MalformedRecordError. Each names ``where``, what was expected and what was found.
     """
-    return _opened(unseal(data, where), len(data), where)
+    return _record_of(unseal(data, where), len(data), where)
 
 
 def load_parts(read: ReadSpans, nbytes: int, where: str) -> Record:
     """Open a record of which only some tensors will be read, see `container.unseal_beginning`."""
-    return _opened(unseal_beginning(read, nbytes, where), nbytes, where)
+    return _record_of(unseal_beginning(read, nbytes, where), nbytes, where)
 
 
-def _opened(file: Unsealed, nbytes: int, where: str) -> Record:
+def _record_of(file: Unsealed, nbytes: int, where: str) -> Record:
     header, replaces = file.header, file.more.get("replaces")
     try:
         replaces = None if replaces is None else hex_of_digest(replaces)
     except TypeError as exc:
         raise MalformedRecordError(where, "the identity that it replaces", short(exc)) from exc
     writer = file.more.get(WRITTEN_BY)
-    if writer is not None and not (isinstance(writer, str) and _PROGRAM.fullmatch(writer)):
+    if writer is not None and not (isinstance(writer, str) and _SHORT.fullmatch(writer)):
         raise MalformedRecordError(where, "a program and its version", short(writer))
     is_first = header.kind == "base" and header.run is None
     run = file.digest[:RUN] if is_first else header.run
     return Record(
-        where,
-        header,
-        file.digest,
-        run,
-        nbytes,
-        file.more,
-        file.arrays,
-        file.entries,
-        replaces,
-        writer,
+        **vars(file), where=where, run=run, nbytes=nbytes, replaces=replaces, writer=writer
     )
 
 
@@ -344,8 +340,8 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
         MalformedRecordError: Arrays and layout do not fit.
         TrackDigestError: The track does not have the digest in the record.
     """
-    where, layout = record.where, stored_layout(record)
-    tensors = layout.tensors
+    layout = stored_layout(record) if selection is None else layout_after(record, None)
+    where, tensors = record.where, layout.tensors
     names = {PREFIX + t.name for t in tensors}
     optional = {STRUCTURE, VALUES, TABLES} & set(record.arrays)
     if len(names) != len(tensors) or names | optional != set(record.arrays):
@@ -357,13 +353,7 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
     check_storable(tensors, where)
     for t in tensors:
         check_exact(record.arrays.described(PREFIX + t.name), t, where)
-    selected: Collection[str] = layout.numbers
-    if selection is not None:
-        try:
-            tree.check_structure(layout.structure, len(tensors))
-        except tree.StructureError as exc:
-            raise MalformedRecordError(where, "a structure", short(exc)) from exc
-        selected = selection.names(layout)
+    selected: Collection[str] = selection.names(layout) if selection else layout.numbers
     record.arrays.fetch([PREFIX + t.name for t in tensors if t.name in selected])
     state = {t.name: record.arrays[PREFIX + t.name] for t in tensors if t.name in selected}
     state = copy_arrays(state) if fresh else state
@@ -375,8 +365,8 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
         tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
-    tables = tables_of(record)
-    track = Track.of(layout, state, values, tables, selection)
+    track = Track.of(layout, state, values)
+    track.tables, track.selection = tables_of(record), selection
     check_track(where, record.track, track)
     return track
 
@@ -521,14 +511,16 @@ def check_whole(where: str, track: Track) -> None:
     track.check_whole(where)
 
 
-def _sealed_delta(
+def _file_of(
     place: Place,
     digest: str,
     delta: Delta,
     arrays: Mapping[str, Content],
     layout: Layout | None,
-) -> bytes:
-    arrays = {**arrays, **exact_arrays(delta, layout), **transition_arrays(delta.transition)}
+) -> tuple[Header, dict[str, Any], dict[str, Content]]:
+    """What `seal` makes a delta record of. arrays: The coded alphabets. Else as `dump_delta`."""
     header = Header(place.step, None, place.parent, digest, delta.coding, delta.rest)
     non_finite = {"non_finite": list(delta.non_finite)} if delta.non_finite else {}
-    return seal(header, {**place.more(), **non_finite}, arrays)
+    exact = exact_arrays(delta, layout)
+    more = {**place.more(), **non_finite}
+    return header, more, {**arrays, **exact, **transition_arrays(delta.transition)}

@@ -79,41 +79,47 @@ def settings_at(field: Mapping[str, Any], record: Record) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Given:
-    """The settings that a caller has given.
+class Overrides:
+    """The settings that a caller passes to a writer; they take the place of the chain's.
 
-    Attributes:
-        coding: Those of KEYS that were given; all of TARGET, if one of them was.
-        policy: The patterns; None: not given.
-        ema: See `Policy`; None: not given.
+    The fields up to ``distance`` are those of `Coding`, the others those of `Policy`. A field that
+    has its default was not passed.
+
+    Raises:
+        SettingsError: A setting is out of range, or two of them contradict each other.
     """
 
-    coding: Mapping[str, Any]
+    bits: int | None = UNSET
+    scope: str | None = None
+    coder: str | None = None
+    budget: float | None = None
+    tolerance: float | None = None
+    quantizer: str | None = None
+    distance: float | None = None
     policy: Mapping[str, str] | None = None
     ema: str | None = None
 
-    @classmethod
-    def of(
-        cls, policy: Mapping[str, str] | None = None, ema: str | None = None, **coding: Any
-    ) -> Given:
-        """From a writer's arguments. Those not given are UNSET (bits) or None (the rest).
+    def __post_init__(self) -> None:
+        self.over(ChainSettings.default())
+        if self.policy is not None:  # the caller's may change
+            object.__setattr__(self, "policy", dict(self.policy))
 
-        Raises SettingsError.
-        """
-        given = {k: v for k, v in coding.items() if v is not (UNSET if k == "bits" else None)}
-        header = Coding.safe(**given).header()
-        check_targets(Policy(policy, ema).targets)
-        if not given.keys().isdisjoint(TARGET):
-            given |= dict.fromkeys(TARGET)
-        chosen = {key: header[key] for key in KEYS if key in given}
-        return cls(chosen, None if policy is None else dict(policy), ema)
+    @property
+    def passed(self) -> dict[str, Any]:
+        """Name -> value of the settings that were passed."""
+        return {k: v for k, v in vars(self).items() if v is not (UNSET if k == "bits" else None)}
 
-    def after(self, chain: ChainSettings) -> ChainSettings:
-        """The settings to go on with: those of the chain, except for the given ones."""
-        coding = Coding(**{**chain.coding.header(), **self.coding})
+    def over(self, chain: ChainSettings) -> ChainSettings:
+        """The settings to go on with: those of the chain, except for those that were passed."""
+        coding = {key: value for key, value in self.passed.items() if key in KEYS}
+        kept = chain.coding.header()
+        if not coding.keys().isdisjoint(TARGET):
+            kept = {key: kept[key] for key in ("scope", "coder")}
         former = chain.policy.given
         patterns = former.get("policy") if self.policy is None else self.policy
-        return ChainSettings(coding, Policy(patterns, self.ema or former.get("ema")))
+        policy = Policy(patterns, self.ema or former.get("ema"))
+        check_targets(policy.targets)
+        return ChainSettings(Coding.safe(**kept | coding), policy)
 
 
 def check_exact(

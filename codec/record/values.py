@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from codec.caps import short
 from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.pieces import checked
-from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
 from codec.state.tensors import Arrays
 
 VALUES = "values"
+MAX_TEXT = 2**26  # bytes of a structure or of values: it limits the memory that parsing takes
 _LINE = re.compile("[^\n]*\n|[^\n]+")
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
@@ -67,6 +67,16 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
         last = int(number)
         changes[last] = text
     return changes
+
+
+def after_changes(values: Sequence[str], changes: Mapping[int, str]) -> tuple[str, ...]:
+    """The values after these changes. Raises PayloadError for an edit that does not fit."""
+    if changes and max(changes) >= len(values):
+        raise PayloadError(f"a change of value {max(changes)}, but there are {len(values)}")
+    new_values = list(values)
+    for number, change in changes.items():
+        new_values[number] = edits.applied(new_values[number], change, MAX_TEXT)
+    return tuple(new_values)
 
 
 def check_values(where: str, values: Iterable[str]) -> None:

@@ -30,6 +30,7 @@ from codec.caps import names_of
 from codec.chain.chain import Chain
 from codec.chain.replay import GRADIENTS, state_nbytes
 from codec.errors import DTypeError, SettingsError, StateMismatchError
+from codec.record.reason import Reason
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_history
 from codec.saving.saved import Saved
@@ -90,7 +91,7 @@ class GradientCheckpointer(Checkpointer):
         super().__init__(
             path,
             policy={"*": "exact"},
-            base_every=None,  # this class decides: `_save` passes is_base
+            base_every=None,  # this class decides: `_save` passes a reason
             keep_bases=keep_bases,
             resume=resume,
             storage_options=storage_options,
@@ -174,13 +175,13 @@ class GradientCheckpointer(Checkpointer):
         elif not self._steps and self._n_slots == 0:  # made after the first step
             self._find_long_gradients()
         is_due = self._base_every is not None and self._n_since_base >= self._base_every
-        is_base = copy is None or is_due
+        reason = Reason.MANY_DELTAS if is_due else None if copy else Reason.GRADIENTS
         record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
         record["changed"] = list(changed)
         record["steps"], unchanged = self._stored_steps(were_run=copy is not None)
         unchanged += self._places_without(changed)
         whole = {**state, GRADIENTS: record}
-        saved = self._append(step, whole, is_base=is_base, unchanged=unchanged)
+        saved = self._append(step, whole, reason=reason, unchanged=unchanged)
         saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
         if copy is not None:
             copy.overwrite(changed)

@@ -89,9 +89,9 @@ class OptimizerCopy:
         return max(gaps)
 
     @property
-    def machine(self) -> dict[str, str]:
-        """See the function `machine`."""
-        return machine(self._optimizer)
+    def environment(self) -> dict[str, str]:
+        """See `environment_of`."""
+        return environment_of(self._optimizer)
 
     @property
     def digest(self) -> str:
@@ -131,7 +131,7 @@ def digest_of(optimizer: torch.optim.Optimizer) -> str:
     return h.hexdigest()
 
 
-def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+def environment_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
     """What the last bits of an optimizer's steps depend on. The capability is the instruction set
     of the processor that torch chose when it was imported: some round a product and a sum once."""
     return {
@@ -142,7 +142,7 @@ def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
 
 
 def in_words(record: Mapping[str, Any]) -> str:
-    """What `machine` says, in words. An older record has no capability."""
+    """What `environment_of` says, in words. An older record has no capability."""
     words = f"torch {record['torch']}, {record['device']}"
     on_cpu = record["device"] == "cpu" and "capability" in record
     return f"{words}, {record['capability']}" if on_cpu else words
@@ -153,7 +153,7 @@ def described(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     parameters = parameters_of(optimizer)
     return {
         "optimizer": _name_of(optimizer),
-        **machine(optimizer),
+        **environment_of(optimizer),
         "groups": [len(group["params"]) for group in optimizer.param_groups],
         "parameters": [p.detach() for p in parameters],
         "state": optimizer.state_dict(),

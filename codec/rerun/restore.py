@@ -13,7 +13,7 @@ import torch
 from codec.chain.chain import Chain
 from codec.chain.replay import GRADIENTS, Position
 from codec.errors import LccError, ParentError, RecordError, RerunError, RerunWarning, warn
-from codec.scheme.track import Track
+from codec.record.track import Track
 from codec.state.tensors import Layout, from_arrays
 from codec.state.tree import Parts, unflatten
 from codec.storage.location import Location
@@ -202,7 +202,7 @@ def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any])
     """How the copy's bits differ from the saved optimizer's; empty if they do not."""
     if copy.digest == record["digest"]:
         return ""
-    here, there = in_words(copy.machine), in_words(record)
+    here, there = in_words(copy.environment), in_words(record)
     origin = f"the steps of {record['optimizer']} lead"
     if position.record.kind == "base":
         origin = f"a copy of {record['optimizer']}, loaded from this base, leads"
@@ -214,9 +214,9 @@ def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any])
 
 def _remedy(copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
     """What makes the copy's steps lead to the saved bits."""
-    saved = record.get("capability", copy.machine["capability"])
+    saved = record.get("capability", copy.environment["capability"])
     needed = "and the kind of device of the training"
-    if record["device"] == "cpu" and saved != copy.machine["capability"]:
+    if record["device"] == "cpu" and saved != copy.environment["capability"]:
         needed = (
             f"of the training and set ATEN_CPU_CAPABILITY={saved.lower()} before torch is imported"
         )

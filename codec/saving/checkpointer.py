@@ -18,7 +18,9 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.record.settings import Given
+from codec.record.reason import Reason
+from codec.record.settings import Overrides
+from codec.record.track import Track
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
@@ -117,16 +119,8 @@ class Checkpointer:
         when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        given = Given.of(
-            policy,
-            ema,
-            bits=bits,
-            scope=scope,
-            coder=coder,
-            budget=budget,
-            tolerance=tolerance,
-            quantizer=quantizer,
-            distance=distance,
+        overrides = Overrides(
+            bits, scope, coder, budget, tolerance, quantizer, distance, policy, ema
         )
         check_resume(resume)
         check_history(base_every, keep_bases)
@@ -143,7 +137,7 @@ class Checkpointer:
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._lock = CallLock(location)
-        settings = Settings(location, given, resume, base_every, keep_bases)
+        settings = Settings(location, overrides, resume, base_every, keep_bases)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
@@ -170,7 +164,7 @@ class Checkpointer:
             self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
 
     @property
-    def tracker(self) -> Tracker | None:
+    def tracker(self) -> Tracker[Track] | None:
         """Holds the track; None before the first save, and if saves are asynchronous."""
         return self._recorder.tracker
 
@@ -217,13 +211,13 @@ class Checkpointer:
         step: int,
         state: Mapping[Any, Any],
         *,
-        is_base: bool = False,
+        reason: Reason | None = None,
         unchanged: Collection[str] = (),
     ) -> Saved:
         """See `save`. The options are for saves that are not asynchronous.
 
-        is_base: write a base. unchanged: names; a delta leaves the tensors of these names, or below
-        them, as they are in the track.
+        reason: write a base, for this reason. unchanged: names; a delta leaves the tensors of these
+        names, or below them, as they are in the track.
         """
         self._check_open()
         step = check_step(step, self.step)
@@ -239,7 +233,7 @@ class Checkpointer:
         arrays = to_arrays(parts.tensors, layout)
         names = unchanged and _names_below(parts, unchanged)
         return self._recorder.save(
-            step, layout, arrays, parts.values, is_base=is_base, unchanged=names
+            step, layout, arrays, parts.values, reason=reason, unchanged=names
         )
 
     def _suggest_patterns(self, layout: Layout) -> None:

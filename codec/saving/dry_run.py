@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codec.record.container import seal
-from codec.record.encode import DeltaEncoder
+from codec.record.encode import encode_delta
 from codec.record.header import HEX, Header
 from codec.record.record import Place, dump_delta, longest_place
+from codec.record.track import Track
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, Layout, copy_arrays
 
@@ -35,7 +35,6 @@ class DryRun:
         self, coding: Coding, layout: Layout, base: Arrays, values: Sequence[str] = ()
     ) -> None:
         self._tracker = Tracker.resume(Track.of(layout, copy_arrays(base), tuple(values)), coding)
-        self._encoder = DeltaEncoder()
 
     @property
     def layout(self) -> Layout:
@@ -52,7 +51,7 @@ class DryRun:
 
         values: as many as the base's.
         """
-        return self._encoder.encode(self._tracker, Place(step), arrays, values)
+        return encode_delta(self._tracker, Place(step), arrays, values)
 
     def commit(self, delta: Delta) -> None:
         """Apply the delta that `prepare` returned last to the track."""

@@ -19,8 +19,8 @@ import warnings
 from codec import child, errors
 from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from codec.record.layouts import specs_of
-from codec.record.settings import Given
-from codec.scheme.warmup import warm_up
+from codec.record.settings import Overrides
+from codec.scheme.warmup import load_beside
 from codec.scheme.workers import set_threads, threads
 from codec.state import edits
 from codec.state.tensors import Layout
@@ -102,13 +102,13 @@ def settings_message(settings: Settings) -> Message:
             f"{location}: asynchronous saving hands storage_options to another process as JSON, "
             f"which cannot hold these: {reason}"
         )
-    return vars(settings) | {"path": arguments, "given": vars(settings.given)}
+    return vars(settings) | {"path": arguments, "overrides": settings.overrides.passed}
 
 
 def settings_of(message: Message) -> Settings:
     """The settings in a message."""
-    location, given = Location(*message["path"]), Given(**message["given"])
-    return Settings(**message | {"path": location, "given": given})
+    overrides = Overrides(**message["overrides"])
+    return Settings(**message | {"path": Location(*message["path"]), "overrides": overrides})
 
 
 def saved_message(saved: Saved) -> Message:
@@ -160,7 +160,7 @@ def _serve(line: Line, parent_pid: int) -> None:
         line.send(error_message(exc, None))
         return
     try:
-        warm_up()  # while the training computes its first iteration
+        load_beside()  # while the training computes its first iteration
         _save_all(line, parent_pid, recorder)
     finally:
         recorder.close()

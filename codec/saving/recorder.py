@@ -1,12 +1,10 @@
 """Appends bases and deltas to the chain of one run.
 
-A base is the state itself, exactly. These saves write a base: the first; a save with most bytes in
-new tensors; a save after many deltas; a save while unknown records may still appear before it (see
-`Store`); and a save after somebody has removed records that a delta would build on. All others
-write a delta to the track. The delta begins with a transition if the tensors or their nesting have
-changed since the previous save. Each record is decoded from its own bytes and compared before it is
-published, and only then the track advances: after a failed save, the next one removes what may be
-left of it on disk, and encodes the difference to the same track.
+A base is the state itself, exactly. A save writes one if there is a reason (`record.reason`). All
+others write a delta to the track. The delta begins with a transition if the tensors or their
+nesting have changed since the previous save. Each record is decoded from its own bytes and compared
+before it is published, and only then the track advances: after a failed save, the next one removes
+what may be left of it on disk, and encodes the difference to the same track.
 
 Not done here: splitting a state into arrays and values (checkpointer); encoding and checking a
 record (record.encode).
@@ -19,7 +17,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,16 +39,18 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.alphabets import nbytes_of
 from codec.record.diagnosis import changed, examined
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
 from codec.record.header import MAX_STEP
+from codec.record.reason import Reason
 from codec.record.record import Place, Record
-from codec.record.settings import ChainSettings, Given, check_exact, settings_at
-from codec.scheme.coding import Coding
+from codec.record.settings import ChainSettings, Overrides, check_exact, settings_at
+from codec.record.track import Track
+from codec.record.values import MAX_TEXT
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
-from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
 from codec.scheme.transition import Transition
+from codec.scheme.warmup import is_too_slow
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.location import Location
@@ -78,7 +78,7 @@ class Settings:
     """The settings of a `Checkpointer` that the recorder needs."""
 
     path: Location
-    given: Given
+    overrides: Overrides
     resume: bool | str  # or REQUIRED
     base_every: int | None
     keep_bases: int | None
@@ -116,21 +116,24 @@ class _SinceBase:
         return self.n >= base_every or (outgrown and self.n >= AT_LEAST)
 
 
+class _State(NamedTuple):
+    """A state taken apart."""
+
+    layout: Layout
+    arrays: Arrays
+    values: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class _Prepared:
     """A record that is encoded and not yet written.
 
-    tracker: at the track before a delta, or at a base's. arrays: the state's.
+    tracker: at the track before a delta, or at a base's.
     """
 
     draft: Draft
-    tracker: Tracker
-    arrays: Arrays
-
-    @property
-    def delta(self) -> Delta | None:
-        """The record's delta; None for a base."""
-        return self.draft.delta
+    tracker: Tracker[Track]
+    state: _State
 
 
 class Recorder:
@@ -143,17 +146,16 @@ class Recorder:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.path, self._given = settings.path, settings.given
-        self.settings = self._given.after(ChainSettings.default())
+        self.path, self._overrides = settings.path, settings.overrides
+        self.settings = self._overrides.over(ChainSettings.default())
         self.differences = ""
         self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
         self._written = _SinceBase()
-        self.tracker: Tracker | None = None
+        self.tracker: Tracker[Track] | None = None
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
         self._unconfirmed: Draft | None = None  # may be there, though its save did not end
-        self._encoder = DeltaEncoder()
-        self._is_base_due = False  # because another version wrote the newest base
+        self._pending_reason: Reason | None = None  # for the next record to be a base
         self._is_policy_new = False  # the next record has to hold it
         self._reasons: set[str] = set()  # for bases; each is logged once
         self._has_warned = False  # whether the log says that a restart would be far behind
@@ -171,11 +173,6 @@ class Recorder:
         """The newest step."""
         return self._newest.step if self._newest else None
 
-    @property
-    def coding(self) -> Coding:
-        """How deltas are coded."""
-        return self.settings.coding
-
     def save(
         self,
         step: int,
@@ -183,7 +180,7 @@ class Recorder:
         arrays: Arrays,
         values: tuple[str, ...],
         *,
-        is_base: bool = False,
+        reason: Reason | None = None,
         unchanged: Iterable[str] = (),
     ) -> Saved:
         """Append one record; it is on disk when this returns.
@@ -193,7 +190,7 @@ class Recorder:
             layout: Of the state.
             arrays: Name -> array, as `state.to_arrays` makes them.
             values: JSON texts of the values that are not tensors, see `codec.state.tree`.
-            is_base: Write a base, not a delta.
+            reason: Write a base, for this reason.
             unchanged: Names of tensors that a delta leaves as they are in the track.
         """
         started = time.perf_counter()
@@ -201,22 +198,17 @@ class Recorder:
         self._withdraw_unconfirmed()
         newest = self._newest
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
-        is_base = is_base or self._is_base_due or self._written.is_long(self._base_every)
-        if is_base or self._directory.may_gain_records:
-            prepared = None
-        else:
-            prepared = self._prepare_delta(place, layout, arrays, values, unchanged)
-        prepared = prepared or self._prepare_base(place, layout, arrays, values)
-        encoded = time.perf_counter()
-        record = self._check(prepared, place, values)
-        checked = time.perf_counter()
-        draft, delta = prepared.draft, prepared.delta
-        self._unconfirmed = draft
-        synced = self._directory.publish(draft.name, draft.data)
-        if delta is not None and (missing := self._directory.missing(self._needed)):
-            _log_missing(step, missing)  # this delta is useless: the base's save removes it
-            self._is_base_due = True
-            return self.save(step, layout, arrays, values)
+        state = _State(layout, arrays, values)
+        prepared = self._prepare(place, state, reason, unchanged)
+        record, *ends, synced = self._write(prepared, place)
+        if prepared.draft.delta is not None and (missing := self._directory.missing(self._needed)):
+            # The delta is useless.
+            self._log_reason(step, _describe_missing(missing), once=False)
+            self._pending_reason = Reason.PARENT_GONE
+            self._withdraw_unconfirmed()
+            prepared = self._prepare_base(place, state, Reason.PARENT_GONE)
+            record, *ends, synced = self._write(prepared, place)
+        draft, delta = prepared.draft, prepared.draft.delta
         written = time.perf_counter()
         self.tracker = None  # if the rest of the save is interrupted, the next save is a base
         self._newest = _Newest(step, record.digest, record.in_run(place.run).run, draft.name)
@@ -224,46 +216,75 @@ class Recorder:
         self._needed = [] if delta is None else self._needed
         self._needed.append(draft.name)
         self._written = self._written.and_then(record.kind, record.nbytes)
-        self.tracker = _committed(prepared.tracker, delta)
-        self._is_base_due = self._is_policy_new = False
+        try:
+            if delta is not None:
+                prepared.tracker.commit(delta)
+            self.tracker = prepared.tracker
+        except TrackDigestError as exc:
+            _log.error("the saved record is intact, but %s; the next save writes a base", exc)
+        self._pending_reason, self._is_policy_new = None, False
         if delta is None:
             self._remove_history()
-        ends = started, encoded, checked, written, time.perf_counter()
+        ends = [started, *ends, written, time.perf_counter()]
         saved = _summary(record, layout, ends, delta, written - synced)
         self._log_behind(saved)
         return saved
 
-    def _prepare_base(
-        self, place: Place, layout: Layout, arrays: Arrays, values: tuple[str, ...]
-    ) -> _Prepared:
-        tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
-        place = replace(place, settings=self.settings.field)
-        draft = Draft.of_base(record_name(place.step, "base"), place, tracker.track)
-        return _Prepared(draft, tracker, arrays)
+    def _reason(self, asked: Reason | None) -> Reason | None:
+        """Why the next record is a base, whatever its state is. asked: The caller's reason."""
+        if self._newest is None:
+            return Reason.FIRST
+        if reason := asked or self._pending_reason:
+            return reason
+        if self._written.is_long(self._base_every):
+            return Reason.MANY_DELTAS
+        if self._directory.may_gain_records:
+            return Reason.NOT_SOLE_WRITER
+        return Reason.INTERRUPTED if self.tracker is None else None
 
-    def _prepare_delta(
-        self,
-        place: Place,
-        layout: Layout,
-        arrays: Arrays,
-        values: tuple[str, ...],
-        unchanged: Iterable[str],
-    ) -> _Prepared | None:
-        """None if there is no track, or if a base is better."""
-        tracker, transition = self.tracker, None
-        if tracker is None:
-            return None
-        if tracker.track.layout != layout:
-            transition = self._transition(place.step, tracker.track, layout, arrays)
-            if transition is None:
-                return None
+    def _prepare(
+        self, place: Place, state: _State, asked: Reason | None, unchanged: Iterable[str]
+    ) -> _Prepared:
+        """Encode a delta, or a base if there is a reason for one."""
+        if (reason := self._reason(asked)) is not None:
+            return self._prepare_base(place, state, reason)
+        if is_too_slow(sum(t.size for t in state.layout.tensors if t.lossy)):
+            return self._prepare_base(place, state, Reason.KERNELS)
+        assert self.tracker is not None, "else there is a reason"
+        tracker, track, transition = self.tracker, self.tracker.track, None
+        if track.layout != state.layout:
+            transition = Transition.between(track.layout, track.arrays, state.layout, state.arrays)
+            if transition.nbytes > MOST_NEW * state.layout.nbytes:
+                difference = tree.describe_difference(track.layout, state.layout)
+                sizes = f"{transition.nbytes:,} of {state.layout.nbytes:,} bytes are new"
+                self._log_reason(place.step, f"{difference}: {sizes}")
+                return self._prepare_base(place, state, Reason.LAYOUT)
         new = transition.arrays if transition else {}
-        arrays = arrays | {n: tracker.track.arrays[n] for n in unchanged if n not in new}
+        kept = {name: track.arrays[name] for name in unchanged if name not in new}
+        state = state._replace(arrays=state.arrays | kept)
         if self._is_policy_new:
             place = replace(place, settings=self.settings.field)
-        delta = self._encode(tracker, place, arrays, values, transition)
-        draft = Draft.of_delta(record_name(place.step, "delta"), place, tracker.track, delta)
-        return _Prepared(draft, tracker, arrays)
+        delta = self._encode(tracker, place, state, transition)
+        draft = Draft.of_delta(record_name(place.step, "delta"), place, track, delta)
+        return _Prepared(draft, tracker, state)
+
+    def _prepare_base(self, place: Place, state: _State, reason: Reason) -> _Prepared:
+        track = Track.of(state.layout, copy_arrays(state.arrays), state.values)
+        place = replace(place, settings=self.settings.field, reason=reason)
+        draft = Draft.of_base(record_name(place.step, "base"), place, track)
+        return _Prepared(draft, Tracker.resume(track, self.settings.coding), state)
+
+    def _write(self, prepared: _Prepared, place: Place) -> tuple[Record, float, float, float]:
+        """Check a record, and publish it.
+
+        Returns:
+            The record as read; when it was encoded, when checked, and when its bytes were durable.
+        """
+        encoded = time.perf_counter()
+        record = self._check(prepared, place)
+        checked = time.perf_counter()
+        self._unconfirmed = draft = prepared.draft
+        return record, encoded, checked, self._directory.publish(draft.name, draft.data)
 
     def _log_behind(self, saved: Saved) -> None:
         """Log once that a restart would be far behind, and the setting that changes it."""
@@ -274,25 +295,14 @@ class Recorder:
                 "instead",
                 saved.step,
                 describe_behind(saved.behind),
-                self.coding.describe(),
-                self.coding.closer_distance(saved.distance),
+                self.settings.coding.describe(),
+                self.settings.coding.closer_distance(saved.distance),
             )
 
-    def _transition(
-        self, step: int, track: Track, layout: Layout, arrays: Arrays
-    ) -> Transition | None:
-        """The transition from the track to a layout; None, and a warning, if a base is better."""
-        transition = Transition.between(track.layout, track.arrays, layout, arrays)
-        if transition.nbytes <= MOST_NEW * layout.nbytes:
-            return transition
-        sizes = f"{transition.nbytes:,} of {layout.nbytes:,} bytes are new"
-        self._log_reason(step, f"{tree.describe_difference(track.layout, layout)}: {sizes}")
-        return None
-
-    def _log_reason(self, step: int, reason: str) -> None:
-        """Log why this is a base and no delta; once for reasons that differ in digits only."""
+    def _log_reason(self, step: int, reason: str, *, once: bool = True) -> None:
+        """Log why this is a base. once: not again for a reason that differs in digits only."""
         key = _DIGITS.sub("0", reason)
-        if key not in self._reasons:
+        if not once or key not in self._reasons:
             self._reasons.add(key)
             _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
 
@@ -349,13 +359,13 @@ class Recorder:
                 self._needed.append(entry.name)  # until the next base, maybe more than needed
         field = settings_at(position.settings, record)
         chain_settings = ChainSettings.of_field(field, record.where)
-        self.settings = self._given.after(chain_settings)
+        self.settings = self._overrides.over(chain_settings)
         check_exact(position.track.layout, self.settings, chain_settings, self.path)
         self.differences = self.settings.differences(chain_settings)
-        self.tracker = Tracker.resume(position.track, self.coding)
+        self.tracker = Tracker.resume(position.track, self.settings.coding)
         self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
-        # A delta has the writer of the base before it.
-        self._is_base_due = position.writer != version.WRITER
+        if position.writer != version.WRITER:  # a delta has the writer of the base before it
+            self._pending_reason = Reason.ANOTHER_WRITER
 
     def _remove_history(self) -> None:
         """Remove the records before the bases to keep, as far as the store permits."""
@@ -369,19 +379,15 @@ class Recorder:
                 _log.warning("old records may not all have been removed: %s", exc)
 
     def _encode(
-        self,
-        tracker: Tracker,
-        place: Place,
-        arrays: Arrays,
-        values: tuple[str, ...],
-        transition: Transition | None,
+        self, tracker: Tracker[Track], place: Place, state: _State, transition: Transition | None
     ) -> Delta:
         try:
-            return self._encoder.encode(tracker, place, arrays, values, transition=transition)
+            arrays, values = state.arrays, state.values
+            return encode_delta(tracker, place, arrays, values, transition=transition)
         except BudgetError as exc:
             raise BudgetError(f"step {place.step}: {exc}", exc.budget) from exc
 
-    def _check(self, prepared: _Prepared, place: Place, values: tuple[str, ...]) -> Record:
+    def _check(self, prepared: _Prepared, place: Place) -> Record:
         """Check a record. If a delta fails, raise the error that a diagnosis gives."""
         draft, tracker = prepared.draft, prepared.tracker
         track, delta = tracker.track, draft.delta
@@ -396,7 +402,7 @@ class Recorder:
                 track,
                 delta,
                 decoded,
-                lambda: self._encode(tracker, place, prepared.arrays, values, delta.transition),
+                lambda: self._encode(tracker, place, prepared.state, delta.transition),
             )
             if changed(track):
                 self.tracker = None  # the next save is a base
@@ -420,26 +426,10 @@ def check_resume(resume: Any) -> None:
         raise SettingsError(f"resume must be True, False or {REQUIRED!r}; got {resume!r}"[:300])
 
 
-def _log_missing(step: int, names: Sequence[str]) -> None:
-    """Log which of the records that a delta builds on are missing."""
-    _log.warning(
-        "step %d: a full base instead of a delta, because %s, on which it would build, %s removed "
-        "by somebody else; steps before this one that need %s no longer restore",
-        step,
-        names_of(names),
-        *(("was", "it") if len(names) == 1 else ("were", "them")),
-    )
-
-
-def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
-    """The tracker after its record was written; None if the track is damaged in memory."""
-    try:
-        if delta is not None:
-            tracker.commit(delta)
-    except TrackDigestError as exc:
-        _log.error("the saved record is intact, but %s; the next save writes a base", exc)
-        return None
-    return tracker
+def _describe_missing(names: Sequence[str]) -> str:
+    were, them = ("was", "it") if len(names) == 1 else ("were", "them")
+    gone = f"{names_of(names)}, on which it would build, {were} removed by somebody else"
+    return f"{gone}; steps before this one that need {them} no longer restore"
 
 
 def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
@@ -502,4 +492,5 @@ def _summary(
         layout.lossy_nbytes,
         nbytes_of(group for group in groups if group.tensors[0].alone),
         *(delta.rest or (0.0, 0.0) if delta else (0.0, 0.0)),
+        record.reason,
     )

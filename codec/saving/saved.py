@@ -47,6 +47,7 @@ class Saved:
         behind: How far a restart would be behind, as a share of the distance trained since the
             base: ||u - track after|| / ||u - u at the base||; 0.0 of a base. In models of more than
             2**16 lossy weights the denominator is estimated.
+        reason: Why the record is a base, one of `codec.inspect.Reason`; None of a delta.
     """
 
     step: int
@@ -66,6 +67,7 @@ class Saved:
     moment_nbytes: int = 0
     distance: float = 0.0
     behind: float = 0.0
+    reason: str | None = None
 
     @property
     def ratio(self) -> float:

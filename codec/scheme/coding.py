@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,29 +104,15 @@ class Coding:
         return quantizer
 
     @classmethod
-    def safe(
-        cls,
-        bits: int | None = UNSET,
-        scope: str = "model",
-        coder: str = RUNLENGTH.name,
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
-    ) -> Coding:
+    def safe(cls, **settings: Any) -> Coding:
         """The settings for saving a training: DEFAULT_DISTANCE if no target is passed.
 
         Restarts are then good however far apart the saves are. Raises SettingsError.
         """
-        targets = budget, tolerance, distance
-        if bits is UNSET and quantizer != EXPONENT and targets == (None, None, None):
-            distance = DEFAULT_DISTANCE
-        return cls(bits, scope, coder, budget, tolerance, quantizer, distance)
-
-    @classmethod
-    def from_header(cls, header: Mapping[str, Any]) -> Coding:
-        """The settings in a record's header. Raises KeyError, SettingsError."""
-        return cls(**{key: header[key] for key in KEYS})
+        has_target = not settings.keys().isdisjoint(("bits", *TARGETS))
+        if not has_target and settings.get("quantizer") != EXPONENT:
+            settings["distance"] = DEFAULT_DISTANCE
+        return cls(**settings)
 
     def header(self) -> dict[str, Any]:
         """The settings as a record's header stores them."""
@@ -160,16 +146,12 @@ class Coding:
             return DEFAULT_DISTANCE
         return (self.distance or left) / 2
 
-    def keeping(
-        self,
-        bits: int | None = None,
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
-    ) -> Coding:
-        """The same scope and coder with another target. Raises SettingsError."""
-        return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer, distance)
+    def keeping(self, **target: Any) -> Coding:
+        """The same scope and coder with another target; without one all buckets are kept.
+
+        Raises SettingsError.
+        """
+        return Coding(**{"bits": None, "scope": self.scope, "coder": self.coder, **target})
 
     def of(self, family: Family) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.

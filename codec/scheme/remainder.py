@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .coding import Coding
 
 MOST_BEHIND = 9.999  # the most that a record's header says; it stands for more, and for infinity
-TOO_FAR = 0.35  # behind; from further away a restart is of little use. The default leaves 0.3
+WARNED_BEHIND = 0.35  # behind; from further away a restart is of little use. The default leaves 0.3
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,14 @@ class Rest(NamedTuple):
     behind: float
 
 
+class DeltaRest(NamedTuple):
+    """A step, the settings of its delta, and what it leaves."""
+
+    step: int
+    coding: Coding
+    rest: Rest
+
+
 def describe_behind(behind: float) -> str:
     """A restart would be "behind by 12.3% of what was trained since the base", or so."""
     if math.isinf(behind):
@@ -61,19 +69,16 @@ def describe_behind(behind: float) -> str:
     return f"behind by {behind:.1%} of what was trained since the base"
 
 
-def describe_too_far(deltas: Iterable[tuple[int, Coding, Rest]]) -> str:
-    """Which steps are too far behind for a restart, and the setting that helps; "" if none is.
-
-    deltas: The step, the settings, and what is left, of each.
-    """
-    far = [delta for delta in deltas if delta[2].behind > TOO_FAR]
+def restart_warning(deltas: Iterable[DeltaRest]) -> str:
+    """Which steps are too far behind for a restart, and the setting that helps; "" if none is."""
+    far = [delta for delta in deltas if delta.rest.behind > WARNED_BEHIND]
     if not far:
         return ""
-    step, coding, rest = max(far, key=lambda delta: delta[2].behind)
-    more = f" ({len(far)} steps by more than {TOO_FAR:.0%})" if len(far) > 1 else ""
+    step, coding, rest = max(far, key=lambda delta: delta.rest.behind)
+    more = f" ({len(far)} steps by more than {WARNED_BEHIND:.0%})" if len(far) > 1 else ""
     return (
-        f"too far for a restart: step {step} is {describe_behind(rest.behind)}{more}; "
-        f"save with distance={coding.closer_distance(rest.distance):.2g} instead"
+        f"Too far for a restart: step {step} is {describe_behind(rest.behind)}{more}; "
+        f"save with distance={coding.closer_distance(rest.distance):.2g} instead."
     )
 
 

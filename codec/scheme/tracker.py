@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from codec.state.tree import describe_difference
 from . import batch, uniform
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
-from .coding import UNSET, Coding
+from .coding import Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .digest import digest
 from .distance import fit_distance
@@ -37,16 +37,17 @@ from .residual import residual_of
 from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected
 from .tables import CodeTable
-from .track import Track
+from .track import ArrayTrack
 from .uniform import Steps, UniformQuantizer
 
-Header = Callable[[Arrays], int]
+Header = Callable[[Arrays, Allowance], int]
 
 
-class Tracker:
+T = TypeVar("T", bound=ArrayTrack)
+
+
+class Tracker(Generic[T]):
     """Encodes each state as the delta to the track.
-
-    The settings from bits to distance are those of `Coding`.
 
     Attributes:
         coding: The settings.
@@ -55,30 +56,25 @@ class Tracker:
     Args:
         state: The first state, name -> numpy array or torch tensor. Its exact copy becomes the
             track.
+        coding, named: The settings, as the arguments of `Coding`.
 
     Raises:
         SettingsError: A setting is out of range.
         DTypeError: A value is not a tensor.
     """
 
+    track: T
+
     def __init__(
-        self,
-        state: Mapping[str, Any],
-        bits: int | None = UNSET,
-        scope: str = "model",
-        coder: str = "runlength",
-        budget: float | None = None,
-        tolerance: float | None = None,
-        quantizer: str | None = None,
-        distance: float | None = None,
+        self: Tracker[ArrayTrack], state: Mapping[str, Any], *coding: Any, **named: Any
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer, distance)
+        self.coding = Coding(*coding, **named)
         layout = layout_of(state)
-        self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
+        self.track = ArrayTrack.of(layout, copy_arrays(to_arrays(state, layout)))
         self._moving = False  # whether the track is half changed
 
     @classmethod
-    def resume(cls, track: Track, coding: Coding) -> Tracker:
+    def resume(cls, track: T, coding: Coding) -> Tracker[T]:
         """A tracker that goes on from a track and takes over its arrays."""
         tracker = cls.__new__(cls)
         tracker.coding, tracker.track, tracker._moving = coding, track, False
@@ -120,15 +116,15 @@ class Tracker:
     def prepare_arrays(
         self,
         arrays: Arrays,
-        header: Header = lambda _: 0,
+        header: Header = lambda *_: 0,
         allowance: Allowance | None = None,
     ) -> Delta:
         """`prepare` for arrays that `to_arrays` made with the track's layout.
 
         Args:
             arrays: Name -> array.
-            header: Takes the exact tensors of the delta and returns the bytes of the record's
-                header, which a budget pays for.
+            header: Takes the exact tensors of the delta and the allowance, and returns the bytes of
+                the record's header, which a budget pays for.
             allowance: What the delta may take of a budget that several records share; None for
                 the whole budget.
         """
@@ -160,7 +156,7 @@ class Tracker:
         self,
         arrays: Arrays,
         mode: int,
-        header: Header = lambda _: 0,
+        header: Header = lambda *_: 0,
         allowance: Allowance | None = None,
     ) -> Delta:
         if self._moving:
@@ -183,7 +179,7 @@ class Tracker:
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
-            budget = Budget(allowance, track.layout, coding.coder, header(stored))
+            budget = Budget(allowance, track.layout, coding.coder, header(stored, allowance))
         by_alphabet = list(alphabets(track.layout, coding.scope))
         for tensors in sorted(by_alphabet, key=budget.order) if budget else by_alphabet:
             group, exact_names = self._encode_group(tensors, arrays, mode, budget, sums)

@@ -183,7 +183,7 @@ def _call_all() -> None:
             # Threads keep the memory in which they have coded contexts.
             stride = SPARING if coder == CONTEXT.name else 1
             state = {"w": values[::stride].copy()}
-            tracker = Tracker({"w": start["w"][::stride]}, coder=coder, **target)  # type: ignore[arg-type]
+            tracker = Tracker({"w": start["w"][::stride]}, coder=coder, **target)
             step = tracker.prepare(state)
             tracker.commit(step)
             tracker.step(state)

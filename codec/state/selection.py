@@ -107,18 +107,6 @@ class Selection:
                 )
 
 
-def number_of_tensor(name: str, layout: Layout) -> int | None:
-    """The number of the tensor in this place of a state; None if there is none.
-
-    Raises SettingsError, with the nearest names, if nothing in the state has this name.
-    """
-    for tensor_name, number in tensor_names(layout):
-        if tensor_name == name:
-            return number
-    Selection(Selection.literal(name)).check_matches(layout)
-    return None
-
-
 def tensor_names(layout: Layout) -> Iterable[tuple[str, int]]:
     """Name of every tensor, once for each place it stands in, and its number in the layout.
 

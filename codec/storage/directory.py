@@ -151,7 +151,7 @@ class Directory(Store):
             for leftover in path.glob(f"{TEMPORARY}*"):
                 with contextlib.suppress(OSError):
                     leftover.unlink()
-            self._nameless = _opened_for_nameless(path)
+            self._nameless = _directory_for_nameless(path)
         except filelock.Timeout as exc:
             raise LockedError(
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
@@ -480,7 +480,7 @@ def _acquire(lock: BaseFileLock) -> None:
         raise NotImplementedError("no flock")
 
 
-def _opened_for_nameless(path: Path) -> int | None:
+def _directory_for_nameless(path: Path) -> int | None:
     """Descriptor of a directory where a file can be made without a name and named later.
 
     None if the disk or the system cannot do that.

@@ -67,7 +67,7 @@ class Remote(Folder):
         secrets = {user, user.partition(":")[2], query, *_values(query)}
         self._hidden = (secrets | set(map(unquote, secrets)) | set(_secrets(options))) - {""}
         self._sizes: dict[str, int] = {}
-        self._opened: tuple[int, Any, str] | None = None  # process, filesystem, path
+        self._connection: tuple[int, Any, str] | None = None  # process, filesystem, path
         self._sent_whole: dict[str, bytes] = {}  # by name, see `read_spans`
 
     @property
@@ -284,7 +284,8 @@ class Remote(Folder):
             raise _kind(exc)(text) from (exc if clean else None)
 
     def _filesystem(self) -> tuple[Any, str]:
-        if self._opened is None or self._opened[0] != os.getpid():  # no filesystem survives a fork
+        # No filesystem survives a fork.
+        if self._connection is None or self._connection[0] != os.getpid():
             try:
                 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
             except ImportError as exc:
@@ -297,8 +298,8 @@ class Remote(Folder):
                 text, clean = self._without_secrets(exc)
                 cause = exc if clean else None
                 raise SettingsError(f"{self.where}: cannot be opened: {text}") from cause
-            self._opened = os.getpid(), fs, path.rstrip("/")
-        return self._opened[1:]
+            self._connection = os.getpid(), fs, path.rstrip("/")
+        return self._connection[1:]
 
     def _missing(self, why: str) -> SettingsError:
         packages = PACKAGES.get(self.protocol, "fsspec and the package it asks for")

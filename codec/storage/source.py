@@ -133,7 +133,7 @@ def _describe_no_archive(source: str | Path | IO[bytes], error: Exception) -> st
 
     error: what zipfile raised.
     """
-    with suppress(OSError), _opened(source) as file:
+    with suppress(OSError), _file_of(source) as file:
         nbytes = file.seek(0, os.SEEK_END)
         tail = spanned(file, (max(0, nbytes - _LONGEST_END), nbytes))
         has_end = 0 <= tail.rfind(_END) <= len(tail) - _END_NBYTES
@@ -147,7 +147,7 @@ def _describe_no_archive(source: str | Path | IO[bytes], error: Exception) -> st
     return f"is not a readable .lcc.zip: {error}"
 
 
-def _opened(source: str | Path | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+def _file_of(source: str | Path | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
     """A file, open until the context ends; one that is open already stays so."""
     return open(source, "rb") if isinstance(source, str | Path) else nullcontext(source)
 

@@ -93,7 +93,7 @@ class ChainRun:
         return self._checkpoints.step if self._checkpoints else None
 
     @property
-    def _opened(self) -> Checkpointer:
+    def _writer(self) -> Checkpointer:
         if self._checkpoints is None:
             raise LockedError(
                 f"{self.where}: is closed, or another training of this process has begun to write "
@@ -146,7 +146,7 @@ class ChainRun:
         last: do not skip it, however busy the saving process is. Raises LockedError if another
         training has the directory now, and what `Checkpointer.save` raises.
         """
-        checkpoints = self._opened
+        checkpoints = self._writer
         if step == self.step:
             return None
         saved = checkpoints.save(step, state)
@@ -156,20 +156,16 @@ class ChainRun:
             self._newest.result()
             saved = checkpoints.save(step, state)
         self._newest = saved
-        if not isinstance(saved, PendingSave) and saved.kind == "delta":
-            _log.info(
-                "%s: step %d, %d bytes; a restart would be %s",
-                self.where,
-                saved.step,
-                saved.nbytes,
-                describe_behind(saved.behind),
-            )
+        if not isinstance(saved, PendingSave) and saved.kind != "skipped":
+            behind = f"a restart would be {describe_behind(saved.behind)}"
+            text = f"a base: {saved.reason}" if saved.reason else behind
+            _log.info("%s: step %d, %d bytes; %s", self.where, saved.step, saved.nbytes, text)
         return saved
 
     def digest_of(self, state: Mapping[str, Any]) -> str:
         """The digest of a state, see `states.digest_of`, without what the chain skips. Raises
         LockedError as `save`."""
-        return digest_of(state, self._opened.policy.is_skipped)
+        return digest_of(state, self._writer.policy.is_skipped)
 
     def steps(self) -> tuple[int, ...]:
         """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""

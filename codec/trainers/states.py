@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from codec.errors import ShardedError
-from codec.scheme.track import Track
+from codec.record.track import Track
 from codec.state.tensors import TINY_ELEMENTS, Layout, is_torch, refusal, spec_of, to_arrays
 from codec.state.tree import flatten
 

@@ -132,7 +132,7 @@ def _write_report(options: argparse.Namespace) -> int:
         figures = figures_of(options.chain, options.step, progress)
     exit_code = _write(options.output, figures.to_html())
     if exit_code == OK:
-        console.say(f"{figures.verdict} {figures.too_far}".rstrip())
+        console.say(f"{figures.verdict} {figures.warning}".rstrip())
     return exit_code
 
 

@@ -23,9 +23,9 @@ import codec
 from codec import Coding
 from codec.inspect import (
     Arrays,
+    DeltaRest,
     Entry,
     Layout,
-    Rest,
     Track,
     is_tensor,
     layout_of,
@@ -63,7 +63,7 @@ class Package:
     tracks: tuple[str, ...]
     full_nbytes: int
     at: float
-    deltas: tuple[tuple[int, Coding, Rest], ...] = ()
+    deltas: tuple[DeltaRest, ...] = ()
 
     @property
     def file(self) -> str:
@@ -149,7 +149,7 @@ def verify(
             if position.entry.kind != "base":
                 coding, rest = position.record.coding, position.record.rest
                 if coding and rest:
-                    deltas.append((step, coding, rest))
+                    deltas.append(DeltaRest(step, coding, rest))
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:

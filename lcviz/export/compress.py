@@ -19,7 +19,7 @@ import torch
 import codec
 from codec import Coding
 from codec.errors import SourceError
-from codec.inspect import Arrays, Front, Layout, Policy, Rest, copy_arrays, to_arrays
+from codec.inspect import Arrays, DeltaRest, Front, Layout, Policy, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
 from lcviz.server.own_files import OwnFile, OwnFiles
@@ -35,7 +35,7 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 
 
 @dataclass(frozen=True)
-class ChainSettings:
+class Compression:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
     coding: Coding = field(default_factory=Coding.safe)
@@ -63,11 +63,11 @@ class Compressed:
     receipt: Receipt
 
     @property
-    def deltas(self) -> list[tuple[int, Coding, Rest]]:
+    def deltas(self) -> list[DeltaRest]:
         """Step, settings and what is left of each delta; behind as measured from the first file."""
         behind = {c.step: c.distance for c in self.steps}
         return [
-            (s, coding, Rest(rest.distance, behind[s])) for s, coding, rest in self.package.deltas
+            d._replace(rest=d.rest._replace(behind=behind[d.step])) for d in self.package.deltas
         ]
 
     def load(self) -> Package:
@@ -84,7 +84,7 @@ class Compressed:
 
 
 def compress(
-    opened: OwnFiles, settings: ChainSettings, place: VisitorFolder, progress: Progress
+    opened: OwnFiles, settings: Compression, place: VisitorFolder, progress: Progress
 ) -> Compressed:
     """Save every state, compare it with its original, pack the chain, and verify the archive.
 
@@ -122,7 +122,7 @@ def compress(
 
 
 def _save(
-    opened: OwnFiles, settings: ChainSettings, place: VisitorFolder, path: Path, progress: Progress
+    opened: OwnFiles, settings: Compression, place: VisitorFolder, path: Path, progress: Progress
 ) -> list[ComparedStep]:
     """Write the chain at path and measure every step."""
     compared, chain_nbytes = [], 0
@@ -184,7 +184,7 @@ def _file_sizes(
     return nbytes, zipped_nbytes(reduced) if deflates else None
 
 
-def _receipt(opened: OwnFiles, settings: ChainSettings, package: Package) -> Receipt:
+def _receipt(opened: OwnFiles, settings: Compression, package: Package) -> Receipt:
     files = [
         {
             "name": f.name,

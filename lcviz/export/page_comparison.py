@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 import codec
-from lcviz.report.verdict import too_far_text
+from codec.inspect import restart_warning
 from lcviz.run.snapshot import RunError
 from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
@@ -25,8 +25,8 @@ SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 def comparison(compressed: Compressed) -> None:
     """Whether the chain is close enough to the files; cards, pictures, downloads."""
-    if too_far := too_far_text(compressed.deltas):
-        widgets.error(too_far)
+    if warning := restart_warning(compressed.deltas):
+        widgets.error(warning)
     _cards(compressed)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
@@ -35,7 +35,7 @@ def comparison(compressed: Compressed) -> None:
         widgets.show(distance_by_step(compressed.steps), "distances")
     try:
         package = _loaded(compressed)
-        restored = downloads.offer(package, compressed.receipt, "as they were saved here", too_far)
+        restored = downloads.offer(package, compressed.receipt, "as they were saved here", warning)
     except (RunError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return

@@ -29,7 +29,7 @@ def offer(
     package: Package,
     receipt: Receipt,
     equal_to: str,
-    too_far: str = "",
+    warning: str = "",
     task: Task | None = None,
     live_loss: Callable[[int], float | None] = lambda _step: None,
 ) -> RestoredFile:
@@ -39,7 +39,7 @@ def offer(
         package: The archive.
         receipt: The archive's receipt.
         equal_to: What every step was compared with: "as the run saved them".
-        too_far: A sentence if restarts are too far from what was trained, else "".
+        warning: A sentence if restarts are too far from what was trained, else "".
         task: The run's, for the loss of the restored step.
         live_loss: Step -> the run's own loss.
 
@@ -51,21 +51,21 @@ def offer(
     """
     grid = st.grid(2, min_column_width=420, border=True, key="export-downloads")
     with grid.cell():
-        _chain(package, receipt, equal_to, too_far)
+        _chain(package, receipt, equal_to, warning)
     with grid.cell():
         restored = _one_step(package, task)
         _step_file(restored, live_loss(restored.step))
         return restored
 
 
-def _chain(package: Package, receipt: Receipt, equal_to: str, too_far: str) -> None:
+def _chain(package: Package, receipt: Receipt, equal_to: str, warning: str) -> None:
     """The chain alone, and everything in one zip."""
     nbytes, first, last = len(package.data), package.steps[0], package.steps[-1]
     widgets.verified(
         f"Verified: {plural(len(package.steps), 'step')}, {first} to {last}, rebuilt from these "
         f"{nbytes:,} bytes, bit for bit {equal_to}. This checks what was written, not how close it "
         "is to what was trained.",
-        too_far,
+        warning,
     )
     _download(
         f"Download chain ({nbytes_text(nbytes)})",

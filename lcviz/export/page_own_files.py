@@ -18,7 +18,7 @@ from codec import Coding
 from lcviz.lab.progress import Progress
 from lcviz.lab.records import Catalogue, list_records, read_contents
 from lcviz.report.figure_parts import shortened
-from lcviz.report.verdict import too_far
+from lcviz.report.verdict import chain_warning
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.own_files import OwnFile, OwnFiles
@@ -32,7 +32,7 @@ from lcviz.ui.own_files import MOST_SENTENCES, opened_files
 from . import compress as compressing
 from . import page_downloads as downloads
 from .archive import Package
-from .compress import ChainSettings, Compressed, verify_as_is
+from .compress import Compressed, Compression, verify_as_is
 from .page_comparison import SESSION_KEYS, comparison
 from .receipt import Receipt
 
@@ -41,7 +41,7 @@ MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
 _LEFT_OUT = "export_without"  # in the URL: outermost keys of the files
-_TOO_FAR = "export-too-far"  # in the session: what is said of the chain that was opened
+_WARNING = "export-warning"  # in the session: what is said of the chain that was opened
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
 USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
@@ -63,7 +63,7 @@ class RequestedChain:
         return "compress", self.number
 
     def work(
-        self, opened: OwnFiles, settings: ChainSettings, _part: int, progress: Progress
+        self, opened: OwnFiles, settings: Compression, _part: int, progress: Progress
     ) -> Compressed:
         """Compress the files; if that fails, free the place on disk for others."""
         place = session.shelf().place()
@@ -84,15 +84,15 @@ def own_files() -> None:
     )
     opened = opened_files("export_path")
     if opened is None:
-        for key in (_CHAINS, _TOO_FAR, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
+        for key in (_CHAINS, _WARNING, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
             st.session_state.pop(key, None)
         return
     _contents(opened)
     if not opened.files:
         return
     if opened.archive is not None:
-        if far := session.cached(_TOO_FAR, opened, partial(_too_far, opened.archive)):
-            widgets.error(far)
+        if warning := session.cached(_WARNING, opened, partial(_warning, opened.archive)):
+            widgets.error(warning)
         use = widgets.choice(
             "With this chain",
             USES,
@@ -102,7 +102,7 @@ def own_files() -> None:
             "not known here.",
         )
         if use == "as_is":
-            _export_as_is(opened, opened.archive, far)
+            _export_as_is(opened, opened.archive, warning)
             return
     settings = _settings(opened.parts)
     if settings is None:
@@ -164,7 +164,7 @@ def _row(file: OwnFile) -> dict[str, Any]:
     }
 
 
-def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
+def _settings(parts: Mapping[str, int]) -> Compression | None:
     """The settings that the visitor chooses; None if they cannot be used, as the page then says.
 
     parts: outermost keys of the files, each with the bytes of the tensors below it.
@@ -188,7 +188,7 @@ def _settings(parts: Mapping[str, int]) -> ChainSettings | None:
             return None
     if coding is None or base_every is None:
         return None
-    return ChainSettings(coding, base_every, left_out)
+    return Compression(coding, base_every, left_out)
 
 
 def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
@@ -215,9 +215,9 @@ def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
     )
 
 
-def _requested_chain(opened: OwnFiles, settings: ChainSettings) -> RequestedChain:
+def _requested_chain(opened: OwnFiles, settings: Compression) -> RequestedChain:
     """The chain of these settings. Chains of other files, and the oldest ones, are dropped."""
-    chains: dict[ChainSettings, RequestedChain] = session.cached(_CHAINS, opened, dict)
+    chains: dict[Compression, RequestedChain] = session.cached(_CHAINS, opened, dict)
     chain = chains.pop(settings, None) or RequestedChain()
     chains[settings] = chain  # the newest last
     while len(chains) > MOST_KEPT:
@@ -237,18 +237,18 @@ def _texts(opened: OwnFiles, view: View[Compressed]) -> ControlTexts:
     )
 
 
-def _too_far(chain: OwnFile) -> str:
-    """A sentence if a restart from the chain that was opened is too far, else ""; see `too_far`."""
+def _warning(chain: OwnFile) -> str:
+    """The `chain_warning` of the chain that was opened."""
     source = codec.Chain(chain.source)
     *_, catalogue = Catalogue(), *read_contents(source, list_records(source, None), Catalogue())
-    return too_far(catalogue.records, grows=False)
+    return chain_warning(catalogue.records, grows=False)
 
 
-def _export_as_is(opened: OwnFiles, file: OwnFile, far: str) -> None:
-    """The chain that was opened, verified and offered as it is. far: see `_too_far`."""
+def _export_as_is(opened: OwnFiles, file: OwnFile, warning: str) -> None:
+    """The chain that was opened, verified and offered as it is. warning: see `_warning`."""
     try:
         package, receipt = _verified(opened, file)
-        restored = downloads.offer(package, receipt, "as their records describe them", far)
+        restored = downloads.offer(package, receipt, "as their records describe them", warning)
     except (RunError, FullError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return

@@ -338,7 +338,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
     """The receipt for people, without its lists: name -> words."""
     settings, sizes, host = _OLDER | receipt["settings"], receipt["sizes"], receipt["machine"]
     try:
-        what_is_kept = Coding.from_header(settings).describe()
+        what_is_kept = Coding(**{key: settings[key] for key in Coding().header()}).describe()
     except SettingsError:  # anybody can write a receipt
         what_is_kept = _settings_sentence(settings)
     facts = {"What": receipt["what"]}

@@ -19,7 +19,7 @@ from lcviz.report.chain_figures import kinds_text
 from lcviz.report.exponents import count_exponents
 from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
-from lcviz.report.verdict import too_far, verdict
+from lcviz.report.verdict import chain_warning, verdict
 from lcviz.text import CODER_NAMES, behind_text, kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
@@ -228,7 +228,7 @@ def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> Non
     verified, n = findings.report or (None, len(records))
     remark = f" {plural(len(records) - n, 'record')} came since." if len(records) > n else ""
     problems = [*summary.problems, *(verified.problems if verified else ())]
-    far = "" if source.run else too_far(records, grows=source.grows)
+    far = "" if source.run else chain_warning(records, grows=source.grows)
     if far:
         widgets.error(plain(far))
     if problems or len(summary.reached) < len(summary.steps):

@@ -325,7 +325,7 @@ def _alphabets(
     record: Record, layout: Layout, sent: Mapping[str, CodeTable]
 ) -> tuple[list[Encoded], Mapping[str, CodeTable], Layout]:
     """A delta's encodings, and the newest tables and the layout after it."""
-    delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
+    delta = delta_of(record, Track(layout, {}, {}, dict(sent)))
     after = delta.transition.layout if delta.transition else layout
     return [g.encoded for g in delta.groups], {**sent, **delta.tables}, after
 

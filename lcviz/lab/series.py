@@ -161,7 +161,7 @@ class OwnSeries(OpenedSeries):
         for path in paths:
             if not os.path.exists(path):  # Path.exists raises for a name that is too long
                 raise SourceError(f"{path}: not found")
-        super().__init__(_opened(paths), policy or {}, loss)
+        super().__init__(_checkpoints_in(paths), policy or {}, loss)
         if (n := len(self)) < 2:
             raise SettingsError(
                 f"{', '.join(map(str, paths))}: a series needs two checkpoints, found "
@@ -211,7 +211,7 @@ class _Files:
             yield step, read_state(path)
 
 
-def _opened(paths: Sequence[Path]) -> _Chain | _Files:
+def _checkpoints_in(paths: Sequence[Path]) -> _Chain | _Files:
     """A chain, or files in the order of the paths, those of a folder by name."""
     files: list[Path] = []
     for path in paths:

@@ -238,7 +238,7 @@ def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events
             share = record.nbytes / record.checkpoint.full_nbytes
             attempt.use(attempt.form.keeping(budget=max(round(share, 4), LEAST_BUDGET)))
         else:
-            attempt.use(attempt.form.keeping(None if text == "all" else int(text)))
+            attempt.use(attempt.form.keeping(bits=None if text == "all" else int(text)))
 
     def follow_pixel(pixel: Sequence[float]) -> None:
         row, column = map(int, pixel)
@@ -293,9 +293,9 @@ def _subject(run: Run, viewed: Checkpoint, attempt: Attempt) -> tuple[Subject, s
         whole_run = session.all_replays().look(run, trial, viewed.step, session.visitor(), PATIENCE)
     except CrowdedError as exc:
         return saved, str(exc)
-    least = whole_run.replay.least_budget
-    if whole_run.problem and least is not None and least <= MOST_BUDGET:
-        attempt.raise_budget(trial.coding, least)
+    advised = whole_run.replay.advised_budget
+    if whole_run.problem and advised is not None and advised <= MOST_BUDGET:
+        attempt.raise_budget(trial.coding, advised)
         return saved, None
     if whole_run.problem:
         return saved, f"The run cannot be saved like this: {whole_run.problem}"

@@ -96,9 +96,9 @@ def _show_measurement(measured: FinishedPart[Measurement]) -> None:
     if extent == "part":
         begin = min(max(second - last_second / 12, 0.0), last_second - last_second / 6)
         window = begin, begin + last_second / 6
-    machine = what_crashes == "machine"
-    st.table(crash_table(lines, second, machine), hide_index=True)
-    widgets.show(timelines_panel(lines, second, machine, window), "recover-timelines")
+    whole_machine = what_crashes == "machine"
+    st.table(crash_table(lines, second, whole_machine), hide_index=True)
+    widgets.show(timelines_panel(lines, second, whole_machine, window), "recover-timelines")
     st.table(ways_table(lines), hide_index=True)
     if len({line.track for line in lines}) == 1:
         st.markdown("Both restore the same weights to the last bit.")

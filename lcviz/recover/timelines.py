@@ -110,24 +110,24 @@ class Timeline:
         """Number of iterations that the training has finished at this second."""
         return self.first - 1 + sum(s.end <= second for s in self._of(TRAINS))
 
-    def restored(self, second: float, machine: bool = True) -> int:
+    def restored(self, second: float, whole_machine: bool = True) -> int:
         """The step that restores after a crash at this second.
 
-        machine: whether the whole machine crashes. If only the training does, the background
+        whole_machine: whether the whole machine crashes. If only the training does, the background
         process still writes the state that it has.
         """
-        return max(step for at, step in self._restorable(machine) if at <= second)
+        return max(step for at, step in self._restorable(whole_machine) if at <= second)
 
-    def lost(self, second: float, machine: bool = True) -> int:
+    def lost(self, second: float, whole_machine: bool = True) -> int:
         """Iterations that are not saved at this second."""
-        return self.iterated(second) - self.restored(second, machine)
+        return self.iterated(second) - self.restored(second, whole_machine)
 
-    def behind(self, machine: bool = True) -> list[tuple[float, int]]:
+    def behind(self, whole_machine: bool = True) -> list[tuple[float, int]]:
         """Each second from 0 to the end at which `lost` changes, with its new value."""
         # One pass over both kinds of events: an iteration ends, or a checkpoint can be restored.
-        done, saved = self.iterated(0.0), self.restored(0.0, machine)
+        done, saved = self.iterated(0.0), self.restored(0.0, whole_machine)
         trained = [(s.end, 1, 0) for s in self._of(TRAINS) if s.end > 0]
-        saves = [(at, 0, step) for at, step in self._restorable(machine) if at > 0]
+        saves = [(at, 0, step) for at, step in self._restorable(whole_machine) if at > 0]
         events = sorted([*trained, *saves])
         changes = [(0.0, done - saved)]
         for i, (second, more, step) in enumerate(events):
@@ -137,8 +137,8 @@ class Timeline:
                 changes.append((second, done - saved))
         return changes
 
-    def _restorable(self, machine: bool) -> tuple[tuple[float, int], ...]:
-        outlives = self.way == ASYNCHRONOUS and not machine
+    def _restorable(self, whole_machine: bool) -> tuple[tuple[float, int], ...]:
+        outlives = self.way == ASYNCHRONOUS and not whole_machine
         return self.handed_over if outlives else self.durable
 
 

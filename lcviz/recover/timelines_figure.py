@@ -30,11 +30,11 @@ _BLOCK = _LANES + _APART + _STRIP + _GAP  # of one way
 
 
 def timelines_panel(
-    lines: Sequence[Timeline], crash: float, machine: bool, window: tuple[float, float]
+    lines: Sequence[Timeline], crash: float, whole_machine: bool, window: tuple[float, float]
 ) -> Panel:
     """For each way a lane of the loop and one of the saver, and below them the unsaved iterations.
 
-    crash: the second to mark. machine: see `Timeline.restored`. window: first and last second.
+    crash: the second to mark. whole_machine: see `Timeline.restored`. window: first, last second.
     """
     activities = [activity for activity in _BARS if any(_spans(line, activity) for line in lines)]
     inside = len(lines) * _BLOCK - _GAP
@@ -42,7 +42,7 @@ def timelines_panel(
     name = "ms since the first iteration shown began"
     figure = base_figure(name, "", height, l=150, t=_TOP, b=_BELOW)
     below = figure.layout.yaxis.to_plotly_json() | {"fixedrange": True}
-    most_unsaved = max(unsaved for line in lines for _, unsaved in line.behind(machine))
+    most_unsaved = max(unsaved for line in lines for _, unsaved in line.behind(whole_machine))
     end = max(line.end for line in lines)
     axes = {}
     for i, line in enumerate(lines):
@@ -65,7 +65,7 @@ def timelines_panel(
         for activity in activities:
             first = next(other for other in lines if _spans(other, activity))
             figure.add_trace(_bars(activity, line, lanes, legend=line is first))
-        figure.add_trace(_unsaved_line(line, machine, end, strip, legend=i == 0))
+        figure.add_trace(_unsaved_line(line, whole_machine, end, strip, legend=i == 0))
     axes["yaxis"] = axes.pop("yaxis1")
     figure.update_layout(axes, barmode="overlay", hovermode="closest")
     figure.update_xaxes(anchor=f"y{2 * len(lines)}", range=[1e3 * second for second in window])
@@ -75,7 +75,7 @@ def timelines_panel(
     figure.add_annotation(text="crash", x=at, y=1, yref="paper", yanchor="bottom", showarrow=False)
     return Panel(
         "Training and saving by the millisecond, and what is not saved",
-        _sentence(lines, machine),
+        _sentence(lines, whole_machine),
         figure,
         "For each way to save, bars of what the training loop and the saver do over time, and "
         "below them a line of the iterations that are not saved.",
@@ -109,9 +109,9 @@ def _bars(activity: str, line: Timeline, axis: str, *, legend: bool) -> go.Bar:
 
 
 def _unsaved_line(
-    line: Timeline, machine: bool, end: float, axis: str, *, legend: bool
+    line: Timeline, whole_machine: bool, end: float, axis: str, *, legend: bool
 ) -> go.Scatter:
-    points = [*line.behind(machine), (end, line.lost(end, machine))]
+    points = [*line.behind(whole_machine), (end, line.lost(end, whole_machine))]
     return go.Scatter(
         name=_LOST,
         legendgroup=_LOST,
@@ -126,10 +126,10 @@ def _unsaved_line(
     )
 
 
-def _sentence(lines: Sequence[Timeline], machine: bool) -> str:
-    most_lost = [(line.way, max(lost for _, lost in line.behind(machine))) for line in lines]
+def _sentence(lines: Sequence[Timeline], whole_machine: bool) -> str:
+    most_lost = [(line.way, max(lost for _, lost in line.behind(whole_machine))) for line in lines]
     worst = ", ".join(f"{way} {lost}" for way, lost in most_lost)
-    crashing = "machine" if machine else "training alone"
+    crashing = "machine" if whole_machine else "training alone"
     return f"A crash of the {crashing} costs at most, in iterations since the checkpoint: {worst}."
 
 
@@ -173,11 +173,11 @@ def ways_table(lines: Sequence[Timeline]) -> pd.DataFrame:
     return pd.DataFrame({"measure": list(measures)} | columns)
 
 
-def crash_table(lines: Sequence[Timeline], crash: float, machine: bool) -> pd.DataFrame:
+def crash_table(lines: Sequence[Timeline], crash: float, whole_machine: bool) -> pd.DataFrame:
     """What loop and saver do at this second, and which step restores: a row for each way."""
     rows = []
     for line in lines:
-        done, restored = line.iterated(crash), line.restored(crash, machine)
+        done, restored = line.iterated(crash), line.restored(crash, whole_machine)
         rows.append(
             {
                 "saved": f"**{line.way}**",

@@ -31,7 +31,7 @@ from .integrity_figure import steps_that_restore
 from .one_file import report_html, shown_text
 from .records_figure import sizes_over_steps
 from .tensors_figure import tensor_bars
-from .verdict import too_far, verdict
+from .verdict import chain_warning, verdict
 
 PARTS = 3  # reading, decoding, verifying
 TITLE_HEIGHT = 40  # pixels that a figure's own title takes
@@ -46,7 +46,7 @@ class ChainFigures(Mapping[str, go.Figure]):
         name: Of the chain.
         date: When its newest record was written; None if unknown.
         verdict: Which steps restore, and what to do, in a sentence or two.
-        too_far: A sentence if restarts are too far from what was trained, else "".
+        warning: A sentence if restarts are too far from what was trained, else "".
         problems: What is wrong, in the codec's words; empty if all is well.
         settings: What is said of the chain above the figures: name -> words.
         missing: Figures that cannot be drawn: name -> why.
@@ -56,7 +56,7 @@ class ChainFigures(Mapping[str, go.Figure]):
     name: str
     date: datetime | None
     verdict: str
-    too_far: str
+    warning: str
     problems: tuple[str, ...]
     settings: Mapping[str, str]
     missing: Mapping[str, str]
@@ -131,7 +131,7 @@ def figures_of(
         path.name,
         _date(path, chain),
         verdict(catalogue.records, summary, report.steps, not problems),
-        too_far(catalogue.records, grows=folder is not None),
+        chain_warning(catalogue.records, grows=folder is not None),
         problems,
         _settings(summary),
         missing,

@@ -38,7 +38,7 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> StepExponents | N
     if layout is None or facts.entry.kind == "base":
         return None
     # Decoding needs the layout and the last code tables only.
-    track = Track(layout, {}, {}, (), dict(facts.before.tables))
+    track = Track(layout, {}, {}, dict(facts.before.tables))
     delta = delta_of(chain.read(facts.entry), track)
     counter: Counter[int] = Counter()
     zeros = 0

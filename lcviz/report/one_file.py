@@ -57,8 +57,8 @@ def shown_text(sentence: str) -> str:
 
 
 def _verdict(figures: ChainFigures) -> str:
-    kind = "bad" if figures.problems or figures.too_far else "good"
-    text = f'<p class="verdict {kind}">{escape(figures.verdict)} {escape(figures.too_far)}</p>'
+    kind = "bad" if figures.problems or figures.warning else "good"
+    text = f'<p class="verdict {kind}">{escape(figures.verdict)} {escape(figures.warning)}</p>'
     if figures.problems:
         lines = "".join(f"<li>{escape(problem)}</li>" for problem in figures.problems[:MOST_ROWS])
         text += f"<details><summary>Details</summary><ul>{lines}</ul></details>"

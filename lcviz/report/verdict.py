@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from codec import Coding
-from codec.inspect import Rest, describe_too_far
+from codec.inspect import DeltaRest, restart_warning
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.records import RecordFacts
 from lcviz.text import enumerated, plural
@@ -55,19 +54,15 @@ def verdict(
     return f"{text}. {_repair(records)}, or go on from step {newest}: codec.rewind(path, {newest})."
 
 
-def too_far(records: Sequence[RecordFacts], *, grows: bool) -> str:
+def chain_warning(records: Sequence[RecordFacts], *, grows: bool) -> str:
     """A sentence if a restart from the chain is too far from what was trained; else "".
 
     grows: whether a training may go on: then only the newest step counts, else all.
     """
     counted = records[-1:] if grows else records
-    return too_far_text((r.entry.step, r.coding, r.rest) for r in counted if r.coding and r.rest)
-
-
-def too_far_text(deltas: Iterable[tuple[int, Coding, Rest]]) -> str:
-    """`describe_too_far` as a sentence; "" if no step is."""
-    text = describe_too_far(deltas)
-    return text and f"{text[0].upper()}{text[1:]}."
+    return restart_warning(
+        DeltaRest(r.entry.step, r.coding, r.rest) for r in counted if r.coding and r.rest
+    )
 
 
 def _repair(records: Sequence[RecordFacts]) -> str:

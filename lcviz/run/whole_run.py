@@ -83,12 +83,12 @@ class Replay:
     Attributes:
         trial: The trial.
         pinned_step: A step whose delta is never dropped; -1 for none.
-        least_budget: The budget that the codec advises, once the trial's was too small; else None.
+        advised_budget: What the codec advises, once the trial's was too small; else None.
     """
 
     def __init__(self, run: Run, trial: Trial) -> None:
         self.trial, self.pinned_step = trial, -1
-        self.least_budget: float | None = None
+        self.advised_budget: float | None = None
         self._run = run
         self._lock = threading.Lock()
         self._done: list[int] = []
@@ -134,7 +134,7 @@ class Replay:
             try:
                 nbytes = self._save(saved, self._dry)
             except BudgetError as exc:
-                self.least_budget = exc.budget
+                self.advised_budget = exc.budget
                 raise
             restored = copy_arrays(weights_of(self._dry.track))
         loss, metric = self._run.task.probe_metric(restored) if measured else (None, None)

@@ -155,9 +155,9 @@ def error(problem: object) -> None:
     st.error(f"{str(problem).rstrip('.')}.", icon=":material/error:")
 
 
-def verified(text: str, too_far: str) -> None:
+def verified(text: str, warning: str) -> None:
     """Say what was verified; in green only if restarts are not too far from what was trained."""
-    (st.info if too_far else st.success)(text, icon=":material/verified:")
+    (st.info if warning else st.success)(text, icon=":material/verified:")
 
 
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:

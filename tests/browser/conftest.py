@@ -60,6 +60,15 @@ SECONDS_TO_START = 90
 OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
 # Half-way through a fade there is no contrast yet.
 NO_FADING = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+LOOKS = 20  # of axe, at most, until no script has run during one: what a run replaces is pale
+# How often the script's state has changed since this was first asked.
+CHANGES = """() => {
+    window.lcvizChanges ??= [0];
+    window.lcvizWatch ??= new MutationObserver(() => { window.lcvizChanges[0] += 1; });
+    window.lcvizWatch.observe(document.querySelector('[data-testid=stApp]'),
+        { attributeFilter: ['data-test-script-state'] });
+    return window.lcvizChanges[0];
+}"""
 FITS = """() => [document.scrollingElement, document.querySelector('[data-testid=stMain]')]
     .every(node => node.scrollWidth <= node.clientWidth)
     && [...document.querySelectorAll('[data-testid=stTable]')]
@@ -270,10 +279,14 @@ class Tab:
 
         self.expecting(self.page.locator(shown).first).to_be_visible()
         self.page.add_style_tag(content=NO_FADING)
-        self.settled()
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         options |= {"runOnly": list(only)} if only else {}
-        found = Axe().run(self.page, context=OWN, options=options).response["violations"]
+        for _ in range(LOOKS):
+            self.settled()
+            before = self.page.evaluate(CHANGES)
+            found = Axe().run(self.page, context=OWN, options=options).response["violations"]
+            if self.page.evaluate(CHANGES) == before:
+                break
         told = [(v["id"], n["html"][:200], n["failureSummary"]) for v in found for n in v["nodes"]]
         assert told == []
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from blake3 import blake3
 from hypothesis import settings
 from safetensors import TensorSpec, serialize
@@ -335,6 +334,7 @@ def changing_states() -> list[dict[str, Any]]:
 
 
 def _changing_states() -> Iterator[dict[str, Any]]:
+    torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     w, rows, z = rng.normal(size=(3, 40, 20))
     for i in range(14):

@@ -76,7 +76,7 @@ SENTENCES = {
     "how-to/own-loop.md": [
         "leaves at most {codec.scheme.coding:DEFAULT_DISTANCE} of the change",
         "leaves more than {codec.saving.recorder:FAR_BEHIND!w} of what was trained",
-        "If `saved.behind` is above {codec.scheme.remainder:TOO_FAR}, lcviz calls",
+        "If `saved.behind` is above {codec.scheme.remainder:WARNED_BEHIND}, lcviz calls",
         "If more than {codec.saving.recorder:MOST_NEW!w} of the state is new",
         "after {codec.saving.checkpointer:BASE_EVERY!,} deltas (`base_every`), or once at least "
         "{codec.saving.recorder:AT_LEAST} deltas together are more than "
@@ -110,7 +110,7 @@ SENTENCES = {
     ],
     "explanation/scheme.md": [
         "Where more than {codec.scheme.context:MOST_SINGLE!,} weights share a",
-        "each octet, {codec.scheme.context:OCTET} neighbours in a row, is asked, too",
+        "each octet, {codec.scheme.kernels.contexts:OCTET} neighbours in a row, is asked, too",
         "Streams of at least {codec.scheme.context:STREAM!,} weights are",
         "a change of at least {codec.scheme.uniform:1 - OFFSET} steps moves",
         "an alphabet of at most 2{codec.scheme.coders:FEW.bit_length() - 1!^} elements",

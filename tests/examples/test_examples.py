@@ -62,6 +62,7 @@ def test_a_killed_run_goes_on(
         assert "Warning" not in (tmp_path / name / "output.txt").read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_model_is_served_while_it_trains(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -170,9 +170,9 @@ def saved(
 
     nameless: on a disk where files can be made without a name.
     """
-    opened = directory._opened_for_nameless if nameless else lambda _path: None
+    opened = directory._directory_for_nameless if nameless else lambda _path: None
     with (
-        mock.patch.object(directory, "_opened_for_nameless", opened),
+        mock.patch.object(directory, "_directory_for_nameless", opened),
         codec.Checkpointer(path) as checkpoints,
     ):
         noted = dict(saves(checkpoints, range(step)))

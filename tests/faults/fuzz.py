@@ -35,13 +35,13 @@ import codec
 from codec.record import chunks, container
 from codec.record import record as records
 from codec.record.header import Header, more_text
+from codec.record.track import Track
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
 from codec.scheme.context import ContextCode
 from codec.scheme.payload import Constant, Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
 from codec.state.selection import Selection

@@ -41,12 +41,13 @@ import xxhash
 import codec
 from codec.record import record as records
 from codec.record.record import Place
+from codec.record.track import Track
 from codec.scheme import memory as pages
 from codec.scheme import survivors, workers
 from codec.scheme.coding import Coding
 from codec.scheme.delta import apply
 from codec.scheme.limits import UNIT
-from codec.scheme.track import Track, digest_sums
+from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
 from codec.scheme.workers import Scratch, _crew
 from codec.state.tensors import copy_arrays, layout_of, to_arrays

@@ -34,6 +34,7 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.record.header import digest_word
+from codec.record.reason import Reason
 from codec.storage import directory as storage
 from tests.bits import same
 
@@ -701,7 +702,7 @@ def test_disk_faults(
 ) -> None:
     """WriteError. From the naming call on the record may be there; the next save finds out."""
     if not nameless:  # some disks have no files without a name
-        monkeypatch.setattr(storage, "_opened_for_nameless", lambda path: None)
+        monkeypatch.setattr(storage, "_directory_for_nameless", lambda path: None)
     elif not hasattr(os, "O_TMPFILE"):
         pytest.skip("this system has no files without a name")
     *_, state, last = random_states(6)
@@ -771,7 +772,7 @@ def test_publish_never_overwrites(run: Path) -> None:
 def test_order_of_system_calls(nameless: bool, tmp_path: Path, monkeypatch: Patch) -> None:
     """The file is durable before it has its name, the name before publish returns."""
     calls: list[str] = []
-    directory = storage._opened_for_nameless(tmp_path) if nameless else None
+    directory = storage._directory_for_nameless(tmp_path) if nameless else None
     if nameless and directory is None:
         pytest.skip("this disk has no files without a name")
 
@@ -796,11 +797,11 @@ def test_order_of_system_calls(nameless: bool, tmp_path: Path, monkeypatch: Patc
 
 def test_nothing_is_left_by_a_look_for_files_without_a_name(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-    directory = storage._opened_for_nameless(tmp_path)
+    directory = storage._directory_for_nameless(tmp_path)
     assert names(tmp_path) == []
     if directory is not None:
         os.close(directory)
-    assert storage._opened_for_nameless(tmp_path / "no") is None
+    assert storage._directory_for_nameless(tmp_path / "no") is None
     assert before is None or len(os.listdir("/proc/self/fd")) == before
 
 
@@ -946,7 +947,9 @@ def test_a_step_that_was_saved_again_as_a_base(tmp_path: Path) -> None:
     with codec.Checkpointer(path, resume=True) as checkpoints:
         for step, n in ((2, 77), (3, 3)):
             checkpoints._append(
-                step, {"w": np.full(9, n, np.float32), "n": np.array(n)}, is_base=step == 2
+                step,
+                {"w": np.full(9, n, np.float32), "n": np.array(n)},
+                reason=Reason.ASKED if step == 2 else None,
             )
     delta.write_bytes(left)
     assert codec.verify(path).ok

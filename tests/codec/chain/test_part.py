@@ -384,7 +384,7 @@ def test_a_file_that_ends_while_it_is_read(tiny_blocks: None, tmp_path: Path) ->
 
 def test_a_block_that_ends_early() -> None:
     parts = [memoryview(bytes(range(250)) * 400)]
-    fields = chunks.fields_of(parts, 100_000)
+    fields = chunks.fields_of(100_000, parts)
     cut = chunks.Blocks(fields, 0, 100_000, lambda spans: [bytes(e - b - 1) for b, e in spans], "x")
     with pytest.raises(TruncatedRecordError, match="expected 16384 bytes, found 16383"):
         cut.read(5, 9)

@@ -514,7 +514,7 @@ def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> Non
     monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)
     restored: list[None] = []
     loaded: list[None] = []
-    monkeypatch.setattr(upkeep, "warm_up", lambda: loaded.append(None))
+    monkeypatch.setattr(upkeep, "wait_for", lambda _: loaded.append(None))
     real = codec.Chain.at
     monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
     for seconds, expected in ((0, 2), (3600, 2 * 3)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch.distributed.checkpoint as dcp
 from codec.cli.main import main
 from codec.dcp import ChainWriter, needed
 from codec.errors import ChainError
+from codec.inspect import Reason
 from codec.storage.folder import Disk
 
 Capture = pytest.CaptureFixture[str]
@@ -38,6 +40,27 @@ def error(capsys: Capture, *words: object) -> str:
     """What a command that fails says."""
     assert main([str(word) for word in words]) == 1
     return capsys.readouterr().err
+
+
+def test_why_records_are_bases(tmp_path: Path, capsys: Capture) -> None:
+    """Of the newest record of each bundle: what has not changed is in an earlier step."""
+    run = tmp_path / "run"
+
+    def reasons(step: Path) -> set[str | None]:
+        assert main(["info", str(step), "--json"]) == 0
+        return {row["reason"] for row in json.loads(capsys.readouterr().out)["records"]}
+
+    save(writer := ChainWriter(bits=2, base_every=1), run, "1", "2", "3")
+    assert reasons(run / "1") == {Reason.FIRST}
+    assert reasons(run / "2") == {None, Reason.FIRST, Reason.NOT_SMALLER}
+    assert reasons(run / "3") == {Reason.MANY_DELTAS}
+    with pytest.warns(UserWarning, match="does not lie beside"):
+        save(writer, tmp_path / "other", "4")
+    assert reasons(tmp_path / "other" / "4") == {Reason.ELSEWHERE}
+    save(ChainWriter(policy={"model.w": "bits=3"}, resume=run / "3"), run, "5")
+    assert reasons(run / "5") == {Reason.POLICY}
+    assert main(["info", str(run / "5")]) == 0
+    assert capsys.readouterr().out.count(f".base.safetensors  {Reason.POLICY}") == 2
 
 
 def test_metadata_that_is_no_file(tmp_path: Path, capsys: Capture) -> None:

@@ -47,7 +47,7 @@ from codec.errors import (
     TruncatedRecordError,
 )
 from codec.record import record as records
-from codec.record.settings import Given
+from codec.record.settings import Overrides
 from codec.scheme.coding import Coding
 from codec.state.policy import Policy, moments_among
 from codec.storage import directory as storage
@@ -338,7 +338,7 @@ def test_a_step_says_its_settings(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         codings = {records.load(data, "delta").coding for data in deltas}
         assert Coding(scope="model", coder="huffman", **way) in codings
     for rank in (0, 7):  # 7 had nothing in the step, and reads the base of another one
-        state, settings = resume_from(step_at(tmp_path / "1"), rank, Given.of())
+        state, settings = resume_from(step_at(tmp_path / "1"), rank, Overrides())
         assert settings.coding == Coding(4, "model", "huffman")
         assert bool(state.bundles) == (rank == 0)
 

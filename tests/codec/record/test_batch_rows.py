@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from codec.errors import PayloadError
 from codec.record import alphabets
 from codec.record.alphabets import OF_BATCH, coded, groups_of, heads_of
+from codec.record.track import Track
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.payload import ROW_NBYTES, Row
 from codec.scheme.pieces import Pieces
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays

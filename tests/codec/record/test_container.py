@@ -13,13 +13,14 @@ import pytest
 from safetensors import TensorSpec as FileTensor
 from safetensors import deserialize, serialize
 
-from codec import Tracker
+from codec import Coding, Tracker
 from codec.errors import MalformedRecordError
 from codec.record import container
-from codec.record.encode import DeltaEncoder, Draft
+from codec.record.encode import Draft, encode_delta
 from codec.record.header import Header
 from codec.record.record import Place
-from codec.state.tensors import CARRIER, Arrays
+from codec.record.track import Track
+from codec.state.tensors import CARRIER, Arrays, copy_arrays, layout_of
 
 NAMES = ["b", "a", 'quoted "a" \\', "tab\t\x01", "ä\u2028𝄞", "\x7f"]
 DTYPES = [
@@ -124,7 +125,7 @@ def test_a_base_is_copied_once(tmp_path: Path) -> None:
     state = {f"w{i}": rng.standard_normal(SHAPE, np.float32) for i in range(4)}
     state |= {f"n{i}": rng.integers(0, 2**60, SHAPE) for i in range(4)}
     nbytes = sum(array.nbytes for array in state.values())
-    tracker = Tracker(state)
+    tracker = Tracker.resume(Track.of(layout_of(state), copy_arrays(state)), Coding())
     draft, most = peak(lambda: Draft.of_base("base", Place(0), tracker.track))
     assert most < 1.1 * nbytes
     assert peak(lambda: draft.check(tracker.track))[1] < 0.1 * nbytes
@@ -133,11 +134,11 @@ def test_a_base_is_copied_once(tmp_path: Path) -> None:
 def test_residuals_are_decoded_one_by_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     state = {f"n{i}": rng.integers(0, 2**60, SHAPE) for i in range(8)}
-    tracker = Tracker(state)
+    tracker = Tracker.resume(Track.of(layout_of(state), copy_arrays(state)), Coding())
     one, nbytes = state["n0"].nbytes, sum(array.nbytes for array in state.values())
     state = {name: array + rng.integers(0, 64, SHAPE) for name, array in state.items()}
     place = Place(1, "0" * 16, "0" * 32)
-    delta = DeltaEncoder().encode(tracker, place, state)
+    delta = encode_delta(tracker, place, state)
     assert len(delta.residuals) == 8
     draft, most = peak(lambda: Draft.of_delta("delta", place, tracker.track, delta))
     assert most < 1.1 * len(draft.data) + 0.1 * nbytes

@@ -25,6 +25,7 @@ from codec.record import container as container_of
 from codec.record import record as records
 from codec.record.header import FORMAT, MAX_STEP, RUN
 from codec.record.residuals import read_residual, residual_parts
+from codec.record.values import MAX_TEXT
 from codec.scheme import context, huffman, runlength, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
@@ -34,7 +35,6 @@ from codec.scheme.prefix import PrefixCode
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
 from codec.state.tensors import CARRIER, TensorSpec
 

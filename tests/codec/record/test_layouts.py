@@ -18,7 +18,7 @@ from codec.record import record as records
 from codec.record.container import FileArrays
 from codec.record.layouts import entries_of, read_transition, transition_arrays
 from codec.record.record import Record
-from codec.scheme.track import Track
+from codec.record.track import Track
 from codec.scheme.transition import Transition
 from codec.state import edits
 from codec.state.tensors import Layout, TensorSpec

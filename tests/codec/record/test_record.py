@@ -37,13 +37,14 @@ from codec.errors import (
 from codec.record import container
 from codec.record import record as records
 from codec.record.record import Place
+from codec.record.track import Track
 from codec.scheme import huffman
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track, digest_sums
+from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
-from codec.state.tensors import layout_of, to_arrays
+from codec.state.tensors import copy_arrays, layout_of, to_arrays
 
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
@@ -96,6 +97,11 @@ def read(data: bytes, base: bytes) -> records.Record:
         records.preview_checked(record, step, track, {})
         records.apply_checked(record, step, track)
     return record
+
+
+def tracker_of(state: Arrays, coding: Coding) -> Tracker[Track]:
+    layout = layout_of(state)
+    return Tracker.resume(Track.of(layout, copy_arrays(to_arrays(state, layout))), coding)
 
 
 def codes_of(step: codec.Delta) -> list[int]:
@@ -168,7 +174,7 @@ BAD = {
     "truncated": (TRUNCATED, r"265 bytes", r"264"),
     "truncated-header": (TRUNCATED, r"229 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"265 bytes", r"266"),
-    "digest": (DigestError, r"content of BLAKE3 5Fsj6ihh\w{14}", r"[\w-]{22}"),
+    "digest": (DigestError, r"content of BLAKE3 ac42P5g5[\w-]{14}", r"[\w-]{22}"),
     "version-4": (VersionError, r"format 3", r"format 4: update this package"),
     "version-2": (
         VersionError,
@@ -749,7 +755,7 @@ def test_missing_arrays(base: bytes, delta: bytes, forge: Forge, parts_of: Parts
 
 def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Parts) -> None:
     """There is one way to say nothing."""
-    tracker = Tracker({"n": np.array(1)})
+    tracker = tracker_of({"n": np.array(1)}, Coding())
     data = records.dump_base(Place(0), tracker.track)
     first = records.load(data, "b").digest
     step = tracker.step({"n": np.array(2)})
@@ -1056,7 +1062,7 @@ def test_track_digest_by_hand() -> None:
 def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) -> None:
     """By difference or from all values: the same, and every element and place counts."""
     first, *others = random_states(5)
-    tracker = Tracker(first, bits=3)
+    tracker = tracker_of(first, Coding(3))
     for state in others:
         tracker.step(state)
         track = tracker.track
@@ -1087,7 +1093,7 @@ def test_more_bits_than_one_alphabet(
     """Scope tensor, with a tensor stored whole: the joined streams come apart again."""
     first, second = random_states(2)
     second["h"] = np.full_like(second["h"], np.nan)
-    tracker = Tracker(first, scope="tensor", **settings)
+    tracker = tracker_of(first, Coding(scope="tensor", **settings))
     step = tracker.prepare(second)
     data = records.dump_delta(Place(5, "0" * 16, "0" * 32), "0" * 32, step)
     again = records.delta_of(records.load(data, "r"), tracker.track)

@@ -15,9 +15,9 @@ from codec.record import exact as exact_part
 from codec.record import record as records
 from codec.record.record import Place
 from codec.record.small import MOST_NBYTES, SMALL, read_small, split_small
+from codec.record.track import Track
 from codec.scheme.delta import Delta
 from codec.scheme.residual import residual_of
-from codec.scheme.track import Track
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
 F32 = np.float32

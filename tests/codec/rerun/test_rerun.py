@@ -33,6 +33,7 @@ from codec.errors import (
     StateMismatchError,
     WriteError,
 )
+from codec.inspect import Reason
 from codec.rerun import GradientCheckpointer, restore
 from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
@@ -454,6 +455,8 @@ def test_where_most_has_been_changed_the_record_is_a_base(
 
     states = saved(path, training, 4, change=change)
     assert kinds(path) == ["base", "delta", "base", "base"]
+    reasons = [Chain(path).read(entry).reason for entry in Chain(path).entries]
+    assert reasons == [Reason.FIRST, None, Reason.GRADIENTS, Reason.GRADIENTS]
     for step, state in states:
         check(path, state, sgd, step)
     logged = [r for r in caplog.records if "do not lead to most" in r.getMessage()]
@@ -623,13 +626,13 @@ def test_how_far_off_is_said_where_it_is_known(
                 clamp(training)
                 forget(training, 6)
 
-    def machine(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    def environment_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
         return {"torch": "2.0", "device": "cpu"}
 
     training = sgd()
     with monkeypatch.context() as patch:
         if case == "older":
-            patch.setattr("codec.rerun.optimizer.machine", machine)
+            patch.setattr("codec.rerun.optimizer.environment_of", environment_of)
         states = saved(path, training, 8, change=change, base_every=3)
     assert kinds(path) == 2 * ["base", "delta", "delta", "delta"]
     if case == "damaged":
@@ -723,6 +726,7 @@ def restore_golden(path: str) -> None:
 
 
 @pytest.mark.skipif(not torch.cpu.get_capabilities().get("avx2"), reason="needs AVX2")
+@pytest.mark.exhaustive
 def test_another_kind_of_processor(path: Path) -> None:
     """Refused; with exact=False it restores all but the last bits, and a base follows."""
     elsewhere("default", save_there, path)

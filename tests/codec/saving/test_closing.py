@@ -126,7 +126,7 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "storage.directory._opened_for_nameless",
+        "storage.directory._directory_for_nameless",
         "saving.recorder.Recorder._continue_chain",
         "saving.checkpointer.load_beside",
     ],

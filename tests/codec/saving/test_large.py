@@ -7,8 +7,8 @@ import numpy as np
 import codec
 from codec.record import record as records
 from codec.record.record import Place
+from codec.record.track import Track
 from codec.scheme.coding import Coding
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import layout_of
 

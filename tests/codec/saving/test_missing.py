@@ -34,7 +34,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def without_nameless(monkeypatch: Patch) -> None:
     """As on a disk where files cannot be made without a name."""
-    monkeypatch.setattr(storage, "_opened_for_nameless", lambda _path: None)
+    monkeypatch.setattr(storage, "_directory_for_nameless", lambda _path: None)
 
 
 def without_seals(monkeypatch: Patch) -> None:

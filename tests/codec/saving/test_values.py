@@ -18,8 +18,8 @@ import torch
 import codec
 from codec.errors import DTypeError, MalformedRecordError
 from codec.record.header import digest_word
+from codec.record.values import after_changes
 from codec.saving.checkpointer import Front
-from codec.scheme.track import after_changes
 from codec.state import tree
 from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, layout_of
@@ -346,7 +346,7 @@ def test_an_edit_that_does_not_fit_is_refused(
     file.write_bytes(forge(metadata, arrays))
     with pytest.raises(MalformedRecordError, match="up to character 901"):
         codec.restore(path, 1)
-    monkeypatch.setattr("codec.scheme.track.MAX_TEXT", 100)
+    monkeypatch.setattr("codec.record.values.MAX_TEXT", 100)
     arrays["values"] = np.frombuffer(b"0 =0 0 20 " + b"9" * 20 + b"\n", np.uint8)
     file.write_bytes(forge(metadata, arrays))
     with pytest.raises(MalformedRecordError, match="the limit is 100"):

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import StreamError
 from codec.record.alphabets import nbytes_of
+from codec.record.track import Track
 from codec.scheme import batch, stream
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group
 from codec.scheme.limits import CHANGE, LOOK
 from codec.scheme.quantize import Buckets, n_promoted, quantize
 from codec.scheme.survivors import Segments
-from codec.scheme.track import Track, digest_sums
+from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
 from codec.state.family import Family
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays

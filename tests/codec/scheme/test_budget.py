@@ -237,14 +237,14 @@ def test_the_header_is_paid_for(quantizer: str) -> None:
     u = {"w": rng.normal(size=5000).astype(F32)}
     seen = []
     for header in (0, 100, 400, 700, 900):
-        step = tracker.prepare_arrays(u, lambda _, n=header: n)  # type: ignore[misc]
+        step = tracker.prepare_arrays(u, lambda *_, n=header: n)  # type: ignore[misc]
         assert step.nbytes + header <= 0.05 * 20_000
         seen.append(step.nbytes)
     assert seen == sorted(seen, reverse=True)
     assert seen[0] > seen[1] > seen[3] > 0
     for header in (999, 1000, 2000):
         with pytest.raises(codec.SettingsError, match=f"header takes {header:,}"):
-            tracker.prepare_arrays(u, lambda _, n=header: n)  # type: ignore[misc]
+            tracker.prepare_arrays(u, lambda *_, n=header: n)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("scope", "quantizer"), [("model", "uniform"), ("tensor", "exponent")])

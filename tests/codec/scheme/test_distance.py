@@ -15,7 +15,7 @@ from codec.scheme import uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, Coding
 from codec.scheme.origin import SAMPLE, Origin
-from codec.scheme.remainder import Remainder, Rest, describe_too_far
+from codec.scheme.remainder import DeltaRest, Remainder, Rest, restart_warning
 from codec.state.tensors import layout_of
 
 F32 = np.float32
@@ -211,8 +211,8 @@ def test_defaults() -> None:
     """The paper's 2 bits where nothing trains for real, else a distance."""
     assert Coding() == Coding(2)
     assert Coding.safe() == Coding(distance=DEFAULT_DISTANCE)
-    assert Coding.safe(2) == Coding(2)
-    assert Coding.safe(None) == Coding(None)
+    assert Coding.safe(bits=2) == Coding(2)
+    assert Coding.safe(bits=None) == Coding(None)
     assert Coding.safe(quantizer="exponent") == Coding(2)
     assert Coding.safe(budget=0.05, scope="tensor") == Coding(budget=0.05, scope="tensor")
     assert Coding(distance=0.25).describe() == (
@@ -223,13 +223,14 @@ def test_defaults() -> None:
 def test_what_is_too_far_for_a_restart() -> None:
     """The worst of the steps, how many more there are, and what helps."""
     bits, default = Coding(1), Coding.safe()
-    assert describe_too_far([]) == describe_too_far([(1, default, Rest(0.3, 0.35))]) == ""
-    deltas = [(1, bits, Rest(0.9, 0.7)), (2, default, Rest(0.3, 0.9)), (3, bits, Rest(0.9, 0.3))]
-    assert describe_too_far(deltas) == (
-        "too far for a restart: step 2 is behind by 90.0% of what was trained since the base (2 "
-        "steps by more than 35%); save with distance=0.15 instead"
+    assert restart_warning([]) == restart_warning([DeltaRest(1, default, Rest(0.3, 0.35))]) == ""
+    triples = (1, bits, Rest(0.9, 0.7)), (2, default, Rest(0.3, 0.9)), (3, bits, Rest(0.9, 0.3))
+    deltas = [DeltaRest(*triple) for triple in triples]
+    assert restart_warning(deltas) == (
+        "Too far for a restart: step 2 is behind by 90.0% of what was trained since the base (2 "
+        "steps by more than 35%); save with distance=0.15 instead."
     )
-    assert describe_too_far(deltas[:1]).endswith("since the base; save with distance=0.3 instead")
+    assert restart_warning(deltas[:1]).endswith("since the base; save with distance=0.3 instead.")
 
 
 def test_behind_is_estimated_from_a_sample() -> None:

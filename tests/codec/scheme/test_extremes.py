@@ -10,9 +10,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from codec.record.track import Track
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import Coding
-from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import codec
+from codec.record.track import Track
 from codec.saving.checkpointer import Front
-from codec.scheme.track import Track
 from codec.state.moments import bounded
 from codec.state.policy import Policy
 from codec.state.tensors import copy_arrays, layout_of, to_arrays

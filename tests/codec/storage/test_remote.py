@@ -1208,6 +1208,7 @@ def test_s3_listed_and_then_written_by_others(way: Way, moto_port: int) -> None:
     assert there.read("b", 0) == there.read_whole("b") == b"of others"
 
 
+@pytest.mark.exhaustive
 def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     """Requests are few; a way that is cut is a named error soon, and what was reported as saved
     restores once it is mended, to the last bit."""

@@ -22,7 +22,7 @@ from codec.errors import SourceError
 from lcviz.export import compress as compressing
 from lcviz.export import receipt as receipts
 from lcviz.export.archive import restore
-from lcviz.export.compress import ChainSettings, compress
+from lcviz.export.compress import Compression, compress
 from lcviz.export.scripts import everything
 from lcviz.server.own_files import OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, Shelf, VisitorFolder
@@ -64,7 +64,7 @@ def copies(own: OwnFiles, folder: Path) -> list[Path]:
 
 def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
     calls: list[tuple[int, int]] = []
-    made = compress(own, ChainSettings(Coding(3), 3), place, lambda *call: calls.append(call))
+    made = compress(own, Compression(Coding(3), 3), place, lambda *call: calls.append(call))
     assert calls == [(i, 10) for i in range(5)] + [(i, 10) for i in range(6, 11)]
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta", "base"]
     data, first = made.load().data, dict(own.states())[0]
@@ -103,17 +103,17 @@ def test_who_stops_leaves_nothing(own: OwnFiles, place: VisitorFolder) -> None:
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        compress(own, ChainSettings(), place, tell)
+        compress(own, Compression(), place, tell)
     assert list(place.path.iterdir()) == []
 
 
 def test_a_chain_that_is_too_large(own: OwnFiles, place: VisitorFolder, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
     with pytest.raises(FullError, match=r"archives of at most 14\.0 kB"):
-        compress(own, ChainSettings(), place, quiet)
+        compress(own, Compression(), place, quiet)
     small = Shelf(most_bytes=13_000).place()
     with pytest.raises(FullError, match="do not fit in"):
-        compress(own, ChainSettings(), small, quiet)
+        compress(own, Compression(), small, quiet)
     assert [*place.path.iterdir(), *small.path.iterdir()] == []
 
 
@@ -137,14 +137,14 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
     for wrong, sentence in cases:
         monkeypatch.setattr(codec.Chain, "pack", wrong)
         with pytest.raises(codec.ChainError, match=sentence):
-            compress(own, ChainSettings(), place, quiet)
+            compress(own, Compression(), place, quiet)
         assert not (place.path / "run.lcc.zip").exists()
 
 
 def test_the_script_makes_the_same_chain(
     own: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
-    made = compress(own, ChainSettings(Coding(None, "tensor", "huffman", 0.25), 3), place, quiet)
+    made = compress(own, Compression(Coding(None, "tensor", "huffman", 0.25), 3), place, quiet)
     files = copies(own, tmp_path)
     code, output = reproduce(made.load(), made.receipt, *files)
     assert (code, output.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
@@ -160,7 +160,7 @@ def test_a_chain_is_compressed_again(
     more = {"optimizer": {"m": torch.ones(20)}}
     chain = make_chain(*(more | {"model": state, "epoch": n} for n, state in own.states()))
     again = open_files(list_files(chain), Shelf().place(), quiet)
-    made = compress(again, ChainSettings(Coding(None)), place, quiet)
+    made = compress(again, Compression(Coding(None)), place, quiet)
     package = made.load()
     assert package.steps == (0, 1, 2, 3, 4)
     assert codec.restore(io.BytesIO(package.data), 2)["epoch"] == 20
@@ -176,11 +176,11 @@ def test_a_chain_is_compressed_again(
 def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> None:
     empty = open_files(list_files(make_chain({"w": torch.empty(0, 3)})), Shelf().place(), quiet)
     with pytest.raises(SourceError, match="Step 0 holds no values"):
-        compress(empty, ChainSettings(), place, quiet)
+        compress(empty, Compression(), place, quiet)
 
 
 def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
-    made = compress(own, ChainSettings(), place, quiet)
+    made = compress(own, Compression(), place, quiet)
     package = made.load()
     name = "own-5steps-distance0.3-model-runlength.lcc.zip"
     with zipfile.ZipFile(io.BytesIO(everything(package, made.receipt))) as archive:
@@ -219,7 +219,7 @@ def test_all_that_a_chain_can_hold_is_kept(
     (reasons,) = {tuple(file.left_out.items()) for file in trained.files}
     assert reasons[0][0] == "config"
     assert "'config/dtype' is a dtype" in reasons[0][1]
-    made = compress(trained, ChainSettings(), place, quiet)
+    made = compress(trained, Compression(), place, quiet)
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta"]
     state = torch.load(trained.files[3].source, weights_only=True)
     back = codec.restore(io.BytesIO(made.load().data), 3)
@@ -240,7 +240,7 @@ def test_all_that_a_chain_can_hold_is_kept(
 def test_what_a_visitor_leaves_out_is_left_out_on_both_sides(
     trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
-    settings = ChainSettings(left_out=frozenset({"optimizer", "losses"}))
+    settings = Compression(left_out=frozenset({"optimizer", "losses"}))
     made = compress(trained, settings, place, quiet)
     assert list(codec.restore(io.BytesIO(made.load().data), 3)) == ["model", "epoch"]
     weights = 4 * (30 * 20 + 20)

@@ -21,7 +21,7 @@ from lcviz.export import compress as compressing
 from lcviz.export import page_own_files
 from lcviz.export import receipt as receipts
 from lcviz.export.archive import settings_name
-from lcviz.export.compress import ChainSettings
+from lcviz.export.compress import Compression
 from lcviz.export.scripts import everything
 from lcviz.ui import session
 
@@ -141,10 +141,10 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
-    assert ChainSettings().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
+    assert Compression().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
     finished(page.click("export-start"))
     first, chain = chain_file(page), result(page).archive
-    assert first == f"own-4steps-{settings_name(ChainSettings().coding)}.lcc.zip"
+    assert first == f"own-4steps-{settings_name(Compression().coding)}.lcc.zip"
     page.set("segmented_control", "export_keep", "budget")
     assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))

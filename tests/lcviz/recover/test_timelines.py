@@ -116,7 +116,8 @@ def test_medians_and_shares() -> None:
     assert (line.iteration, line.pause, line.still, line.end) == (2, 1, 6 / 14, 17)
     assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
     assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
-    assert line.behind(machine=False) == [(0, 0), (2, 1), (3, 0), (5, 1), (6, 0), (10, 1), (14, 0)]
+    behind = line.behind(whole_machine=False)
+    assert behind == [(0, 0), (2, 1), (3, 0), (5, 1), (6, 0), (10, 1), (14, 0)]
 
 
 def test_behind_when_several_things_happen_at_once(monkeypatch: Patch) -> None:

@@ -20,7 +20,7 @@ import torch
 import codec
 import demo_models
 from codec.errors import SkippedRecordWarning
-from codec.scheme.track import Track
+from codec.record.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot

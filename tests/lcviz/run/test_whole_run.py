@@ -110,6 +110,7 @@ ACCURACIES = {
 }
 
 
+@pytest.mark.exhaustive
 def test_what_the_example_teaches(make_run: Callable[..., Run]) -> None:
     """One bucket ruins the restart at first; without the track two bits never recover."""
     settings = {"interval": EXAMPLE.interval, "stop_after": 600, "batch_size": EXAMPLE.batch_size}

@@ -24,6 +24,7 @@ def measured(*arguments: str) -> tuple[dict[str, Row], str]:
     return by, Frontier().tables(options, rows)
 
 
+@pytest.mark.exhaustive
 def test_moments_beside_the_weights() -> None:
     """Without them even exact weights have rework; with them they have none, and cost bytes."""
     model = "--models", "logistic-regression", "--saves", "20"

@@ -1,0 +1,23 @@
+"""Why a record is a base, although a delta takes fewer bytes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a record is a base. A base holds the text in its field `reason`."""
+
+    FIRST = "first record"
+    ASKED = "asked for"
+    LAYOUT = "layout changed"
+    PARENT_GONE = "parent gone"
+    MANY_DELTAS = "many deltas since the last base"
+    ANOTHER_WRITER = "another version wrote the last base"
+    NOT_SOLE_WRITER = "records of another writer may still arrive"
+    INTERRUPTED = "the last save was interrupted"
+    KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
+    POLICY = "policy changed"  # of distributed checkpoints
+    NOT_SMALLER = "a delta would not be smaller"  # of exact tensors in distributed checkpoints
+    ELSEWHERE = "the last step lies elsewhere"  # of distributed checkpoints
+    GRADIENTS = "gradients do not lead here"  # of `codec.rerun`
