@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import BudgetError
 from codec.scheme import uniform
-from codec.scheme.coders import CODERS
+from codec.scheme.coders import CODERS, FEW
 from codec.scheme.coding import Coding
+from codec.scheme.context import MOST_PLAIN, ContextCode
+from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
+from codec.scheme.twins import taking
 
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
@@ -129,6 +132,21 @@ def test_values_too_large_for_their_tolerance() -> None:
         moved = w + rng.choice(np.array([0, 1, -2, 3], F32), 1000) * np.spacing(w)
         tracker.step({"w": moved})
         assert error_of(tracker.state["w"], moved).max() <= tolerance
+
+
+def test_run_lengths_leave_few_values_to_a_context_code() -> None:
+    """Numpy alone, which is slower, leaves fewer; buckets, and larger alphabets, keep runs."""
+    for n, target, kinds in (
+        (MOST_PLAIN, {"tolerance": 0.01}, (ContextCode, ContextCode)),
+        (MOST_PLAIN + 1, {"tolerance": 0.01}, (ContextCode, PrefixCode)),
+        (FEW + 1, {"tolerance": 0.01}, (PrefixCode, PrefixCode)),
+        (999, {"bits": 3}, (PrefixCode, PrefixCode)),
+    ):
+        change = np.random.default_rng(0).normal(0, 0.02, n).astype(F32)
+        for with_kernels, kind in zip((True, False), kinds, strict=True):
+            with taking(with_kernels):
+                delta = codec.Tracker({"w": np.zeros(n, F32)}, **target).step({"w": change})
+            assert isinstance(delta.groups[0].encoded.payload, kind)
 
 
 @pytest.mark.parametrize("coder", CODERS)

@@ -260,16 +260,19 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     assert len([word for word in data["words"] if "after" not in word]) == 24
 
 
-@pytest.mark.parametrize(("target", "kind"), [({"bits": 3}, "2"), ({"budget": 0.05}, "step")])
+@pytest.mark.parametrize(
+    ("coder", "target", "kind"),
+    [("context", {"bits": 3}, "2"), ("runlength", {"budget": 0.05}, "step")],
+)
 def test_bits_of_a_context_code(
-    finished_runs: Finished, target: dict[str, float], kind: str
+    finished_runs: Finished, coder: str, target: dict[str, float], kind: str
 ) -> None:
     """What the record really uses: no code words, but what each change takes."""
-    shown = newest(finished_runs(coder="context", **target))
+    shown = newest(finished_runs(coder=coder, **target))
     (alphabet,) = shown.alphabets
     assert alphabet.encoded.payload.TITLE == "context code"
     data = check(bits_picture(shown))
-    assert dict(data["coders"])[data["coder"]] == "context"
+    assert data["coder"] == coder
     assert "with a context code" in bits_picture(shown).text
     assert [part.get("label") for part in data["parts"] if part["name"] == "code words"] == [
         "context code"

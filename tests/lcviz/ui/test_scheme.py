@@ -172,7 +172,7 @@ def test_the_golden_chains() -> None:
                 code = encoded.payload
                 if not isinstance(code, PrefixCode) or coder not in CODERS or encoded.is_batch:
                     continue
-                names = tuple(t.name for t in group.tensors)
+                names = (position.delta.coding.scope, *(t.name for t in group.tensors))
                 last = tables.get(names)
                 if code.cached and last is None:
                     continue  # its table is a base's
