@@ -93,6 +93,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that has no kernels yet."""
     monkeypatch.setattr(twins._choice, "is_loaded", False)
     monkeypatch.setattr(warmup, "_beside", warmup._Beside())
+    monkeypatch.setattr(warmup.atexit, "register", lambda end: None)
 
 
 def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
