@@ -24,7 +24,10 @@ Read in this order:
     track       the state a restart would load
     origin      a sample of the base: how far a restart would be behind
     tracker     states to deltas, each the difference to the track
-    kernels     the compiled loops behind all of these
-    workers, memory, warmup    threads, scratch memory, compiling before the first save
+    plain       the whole scheme in numpy: read this first
+    kernels     the compiled twins of its functions, which are taken as soon as they are loaded
+    twins, warmup    which of the two a call takes; loading and compiling
+    limits      numbers that the format, plain and kernels share
+    workers, memory    threads, scratch memory
     pieces      arrays of a record, read piece by piece
 """

@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import codec
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 
 
@@ -52,6 +54,7 @@ def test_the_notebook_shows_what_its_code_gives(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
+    codec.warm_up()  # numpy alone codes larger models in another way
     content = json.loads(NOTEBOOK.read_text("utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

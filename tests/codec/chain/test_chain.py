@@ -79,9 +79,9 @@ def restores(path: Path, *steps: int | None) -> bool:
 def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
-    assert chain.nbytes == 441 + 265
+    assert chain.nbytes == 465 + 265
     got = [(e.step, e.kind, e.nbytes) for e in chain.entries]
-    assert got == [(0, "base", 441), (1, "delta", 265)]
+    assert got == [(0, "base", 465), (1, "delta", 265)]
     state = codec.restore(golden / "run.lcc")
     rounded = [round(float(v), 2) for v in state["w"]]
     assert rounded == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
@@ -89,7 +89,7 @@ def test_golden_chain(golden: Path) -> None:
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
     seen: list[tuple[int, int]] = []
     report = codec.verify(golden / "run.lcc", lambda *at: seen.append(at))
-    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 677)
+    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 730)
     assert seen == [(1, 2), (2, 2)]
 
 
@@ -114,7 +114,7 @@ def test_unlistable_directory(run: Path, monkeypatch: Patch) -> None:
 
 def test_base_missing(run: Path, golden: Path) -> None:
     """Or a record's parent."""
-    message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest 2d7da926\w{24}$"
+    message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest 8b3cb642\w{24}$"
     with pytest.raises(ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
@@ -496,7 +496,7 @@ def test_the_same_records_give_the_same_archive(
     assert hashlib.sha256(first.read_bytes()).hexdigest() == PACKED
 
 
-PACKED = "21eeb0aabaa2564de8e86683d17215d68b3613301e5e699714309256cce044ee"
+PACKED = "a739c12c97de0f83d7529941f68d63b6dbb2f1641c24a407ada27e9adfdc4a31"
 
 
 class Backwards(list):  # type: ignore[type-arg]

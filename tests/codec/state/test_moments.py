@@ -89,7 +89,7 @@ def test_each_moment_has_levels_of_its_own(adam: Adam, tmp_path: Path, scope: st
     assert len(groups) == 2  # two moments of four parameters; steps are exact
     for group in groups:
         assert len(group.tensors) == 4
-        assert group.encoded.levels.shape == (8, 1, 4)
+        assert group.encoded.levels.shape == (8, 4)
     restored = codec.restore(path)
     for i in range(4):
         moments, live = (s["optimizer"]["state"][i] for s in (restored, last))
