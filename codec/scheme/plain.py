@@ -6,12 +6,14 @@
     tokens      settle, settle_tokens                runs of zeros and the code after them
     code words  code_lengths, canonical, pack_lengths, unpack_lengths, token_bits
     bits        write, read
+    contexts    ContextEncoder                       what `reader.ContextCode` reads
     track       advance, digest
     residuals   sample_steps, join_rows, count_steps, write_steps, read_steps
 
 Each function is the twin of a compiled one, with the same arguments and, to the bit, the same
-results: `kernels.twin_of` takes the compiled one as soon as it is loaded. So everything works
-where nothing was compiled, only more slowly, and a test can compare the two.
+results: `twins.twin_of` takes the compiled one as soon as it is loaded. So everything works where
+nothing was compiled, only more slowly, and a test can compare the two. Decoding stands in
+`codec.reader`, which works without this package.
 
 A float32 is sign (1) | exponent field (8) | mantissa (23). Its upper nine bits are its *bin*: the
 exponent bucket and its sign. Without the sign, bits compare as magnitudes do.

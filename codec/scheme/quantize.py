@@ -30,7 +30,6 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 MAX_BITS = 8
 EXPONENT_BIAS = 127
 MANTISSA_BITS = 23
-NO_MAGNITUDE = 0xFFFFFFFF  # larger than any magnitude
 HUGE = 103 + 127  # the exponent field of 2**103, see `Histogram.n_huge`
 NON_FINITE = 255  # the exponent field of NaN and infinity
 FIELDS = np.arange(N_BINS) & 0xFF
@@ -308,10 +307,6 @@ class Quantized:
             f"{kept} buckets are kept: {n_kept:,} values get the value behind the arrow. The "
             "others are 0 now, and stay in the next delta.",
         )
-
-
-def _arrow(bucket: Bucket) -> str:
-    return f" → {notebook.short(bucket.representative)}" if bucket.level else ""
 
 
 def empty_codes(n: int, n_levels: int) -> Codes:

@@ -1,6 +1,6 @@
 """Compiled functions and their twins in numpy, with the same arguments and the same results.
 
-A compiled function is taken as soon as all of them are loaded, see `loading`. Until then, and where
+A compiled function is taken as soon as all of them are loaded, see `warmup`. Until then, and where
 numba is not installed, its twin in `plain` does the work.
 """
 
@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from . import workers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +45,10 @@ def twin_of(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]
     def pair(compiled: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(compiled)
         def call(*arguments: P.args, **named: P.kwargs) -> R:
-            return (compiled if takes_compiled() else plain)(*arguments, **named)
+            if takes_compiled():
+                return compiled(*arguments, **named)
+            workers.check_arithmetic()  # as threads do before they call kernels
+            return plain(*arguments, **named)
 
         module = compiled.__module__.rpartition(".")[2]
         PAIRS[f"{module}.{compiled.__name__}"] = Pair(compiled, plain)

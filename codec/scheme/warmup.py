@@ -38,11 +38,22 @@ LOADING_SECONDS, COMPILING_SECONDS = 2.0, 90.0  # rough times until kernels are 
 _COMPILE = "import os; os.nice(19); from codec.scheme.warmup import warm_up; warm_up()"
 
 _log = logging.getLogger(__name__)
-_loading = threading.Lock()
 
 
 class _EndsError(Exception):
     """The process ends before the kernels are loaded."""
+
+
+class _Loading:
+    """What this process knows of loading. can_begin: False in a fork that was made meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.can_begin = True
+
+    def after_fork(self) -> None:
+        """numba may hold a lock that nobody in the fork will release: it goes on in numpy."""
+        self.can_begin, self.lock = not self.lock.locked(), threading.Lock()
 
 
 class _Beside:
@@ -59,7 +70,7 @@ class _Beside:
         if self.pid == os.getpid() and self.thread is not None:
             self.ends = True
             if self.process is not None:
-                self.process.terminate()
+                self.process.terminate()  # the thread waits for it
             self.thread.join()
 
     def check(self) -> None:
@@ -69,11 +80,17 @@ class _Beside:
 
 
 _beside = _Beside()
+_loading = _Loading()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loading.after_fork)
 
 
-def is_installed() -> bool:
-    """Whether numba is there. Without it everything works, and large states take longer."""
-    return importlib.util.find_spec("numba") is not None
+def can_load() -> bool:
+    """Whether numba is installed, and this is no fork of a process that was loading.
+
+    Without kernels everything works, and large states take longer.
+    """
+    return _loading.can_begin and importlib.util.find_spec("numba") is not None
 
 
 def warm_up() -> None:
@@ -81,11 +98,11 @@ def warm_up() -> None:
 
     Then all threads use them. Without this call a `Checkpointer` lets them be loaded, or compiled,
     while the training goes on. Returns at once if they are loaded, and where numba is not
-    installed. Several threads may call this.
+    installed, or a fork was made while they were loaded. Several threads may call this.
     """
-    if not is_installed():
+    if not can_load():
         return
-    with _loading:
+    with _loading.lock:
         if twins.takes_compiled():
             return
         machine.load()
@@ -102,9 +119,10 @@ def load_beside() -> None:
 
     Compiling uses one processor, at the lowest priority. Both end with this process.
     """
-    if twins.takes_compiled() or _beside.pid == os.getpid() or not is_installed():
+    global _beside
+    if twins.takes_compiled() or _beside.pid == os.getpid() or not can_load():
         return
-    _beside.__init__()  # type: ignore[misc]  # also in a fork of a process that loads
+    _beside = _Beside()
     _beside.pid = os.getpid()
     _beside.thread = threading.Thread(target=_load_beside, name="kernels", daemon=True)
     try:
@@ -117,16 +135,17 @@ def load_beside() -> None:
 
 def _load_beside() -> None:
     try:
-        if not is_compiled():
+        if not is_compiled() and machine.cache_folder():
             _beside.process = subprocess.Popen(
                 child.command(_COMPILE), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             )
-            _beside.check()
+            _beside.check()  # it may have ended before there was a process to terminate
             _beside.process.wait()
         _beside.check()
         warm_up()
     except _EndsError:
-        pass
+        if _beside.process is not None:
+            _beside.process.terminate()
     except OSError as exc:  # no more processes
         _log.info("the kernels are not compiled beside: %s", exc)
 
@@ -134,7 +153,7 @@ def _load_beside() -> None:
 def wait_for(nbytes: int) -> None:
     """Load the kernels before deltas of so many bytes are decoded, if that is faster in all."""
     seconds = NS_A_BYTE * 1e-9 * nbytes
-    if seconds < LOADING_SECONDS or twins.takes_compiled() or not is_installed():
+    if seconds < LOADING_SECONDS or twins.takes_compiled() or not can_load():
         return
     if seconds > (LOADING_SECONDS if is_compiled() else COMPILING_SECONDS):
         warm_up()
@@ -143,7 +162,7 @@ def wait_for(nbytes: int) -> None:
 def is_too_slow(values: int) -> bool:
     """Whether a delta of so many lossy values should wait until the kernels are loaded."""
     slow = NS_A_VALUE * 1e-9 * values > PLAIN_SECONDS
-    return slow and not twins.takes_compiled() and is_installed()
+    return slow and not twins.takes_compiled() and can_load()
 
 
 def is_compiled() -> bool:

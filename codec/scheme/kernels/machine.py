@@ -13,6 +13,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -120,36 +121,27 @@ class Locator:
         return cls() if Path(file).parent == FOLDER and cache_folder() else None
 
 
-_stamps: dict[str, str] = {}
-
-
+@cache
 def stamp() -> str:
     """The digest of the kernels' source."""
-    if "source" not in _stamps:
-        sources = (*sorted(FOLDER.glob("*.py")), FOLDER.parent / "limits.py")
-        digest = hashlib.blake2b(digest_size=16)
-        for source in sources:
-            digest.update(source.read_bytes())
-        _stamps["source"] = digest.hexdigest()
-    return _stamps["source"]
+    digest = hashlib.blake2b(digest_size=16)
+    for source in (*sorted(FOLDER.glob("*.py")), FOLDER.parent / "limits.py"):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
 
 
-_folders: list[str] = []
-
-
+@cache
 def cache_folder() -> str:
     """A folder for compiled code; "" if there is none.
 
     The one that the user has set for numba, the package's own, the user's, or a temporary one.
     """
-    if not _folders:
-        from numba.core import config
-        from numba.misc.appdirs import AppDirs
+    from numba.core import config
+    from numba.misc.appdirs import AppDirs
 
-        home = AppDirs(appname="lcviz", appauthor=False).user_cache_dir
-        places = [config.CACHE_DIR] if config.CACHE_DIR else [FOLDER / "__pycache__", home]
-        _folders.append(next(filter(None, map(_usable, places)), "") or _temporary_folder())
-    return _folders[0]
+    home = AppDirs(appname="lcviz", appauthor=False).user_cache_dir
+    places = [config.CACHE_DIR] if config.CACHE_DIR else [FOLDER / "__pycache__", home]
+    return next(filter(None, map(_usable, places)), "") or _temporary_folder()
 
 
 def _usable(place: str | Path) -> str:

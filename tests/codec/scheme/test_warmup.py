@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,44 @@ def test_kernels_are_loaded_beside(
     assert [command[0] for command in commands] == [] if compiled else [sys.executable]
 
 
+def test_a_process_that_starts_while_this_one_ends(
+    fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would end it."""
+    ended: list[bool] = []
+
+    class Process:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            warmup._beside.ends = True
+
+        def terminate(self) -> None:
+            ended.append(True)
+
+    monkeypatch.setattr(warmup.subprocess, "Popen", Process)
+    monkeypatch.setattr(warmup, "is_compiled", lambda: False)
+    warmup.load_beside()
+    assert warmup._beside.thread is not None
+    warmup._beside.thread.join()
+    assert ended == [True]
+    assert not twins.takes_compiled()
+
+
+def test_a_fork_made_while_kernels_are_loaded(
+    fresh: None, in_fork: Callable[[Callable[[], Any]], tuple[int, str]]
+) -> None:
+    """It waits for no lock of the parent's, and works in numpy. A later one loads them."""
+
+    def load() -> None:
+        codec.warm_up()
+        print(twins.takes_compiled())
+
+    with warmup._loading.lock:
+        assert in_fork(load) == (0, "False\n")
+    assert in_fork(load) == (0, "True\n")
+
+
 def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warmup, "is_installed", lambda: False)
+    monkeypatch.setattr(warmup, "can_load", lambda: False)
     codec.warm_up()
     warmup.load_beside()
     warmup.wait_for(10**12)
