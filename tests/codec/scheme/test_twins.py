@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme import batch, context, plain, runlength, twins
+from codec.scheme import batch, context, plain, runlength, twins, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
 from codec.scheme.residual import residual_of
 from codec.scheme.stream import decode, element_bits
-from codec.scheme.survivors import Segments
+from codec.scheme.survivors import Segments, memory_for
 from codec.scheme.twins import PAIRS
 from codec.state.tensors import TensorSpec
 
@@ -82,7 +82,9 @@ def states(kind: str, seed: int) -> tuple[Arrays, Arrays]:
         if kind == "odd" and i == 2:
             old[::3], new[::3] = -0.0, 0.0
             old[1::3], new[1::3] = 0, 1e-42
+            old[4], new[4] = 0, 1.5e-38  # the smallest exponent that is not subnormal
             new[2, 2], new[5, 5] = np.nan, np.inf
+            old[3, 3] = new[3, 3] = np.inf  # unchanged
         before[f"t{i}"], after[f"t{i}"] = old, new
     return before, after
 
@@ -118,6 +120,30 @@ def test_both_encode_and_decode_alike(
         return tuple(parts)
 
     assert same(*both(step))
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_magnitudes(stride: int) -> None:
+    """Of every block, or of every third one of all, however the work is cut."""
+    before, after = states("odd", seed=2)
+    segments = Segments(list(before.values()), list(after.values()))
+    with np.errstate(all="ignore"):
+        assert same(*both(lambda: uniform._magnitudes(segments, stride)))
+
+
+def test_steps_up_to_the_last_one_and_beyond() -> None:
+    """The codes, and how many changes have none; later blocks may keep larger changes alone."""
+    change = np.array([0, 1, -2, 3, 4, 5, -6, np.nan, 0.4, 7.5], np.float32).repeat(200)
+    segments = Segments([np.zeros(change.size, np.float32)], [change])
+
+    def quantized() -> tuple[Any, ...]:
+        with memory_for(change.size) as memory:
+            s = memory.of_width(1)
+            thresholds = np.float32(0.5).view(np.uint32), np.float32(2.5).view(np.uint32)
+            found = uniform._collected(segments, thresholds, 1024, (1.0, 0.5), 5, s)
+            return (found[0], s.all_codes)
+
+    assert same(*both(quantized))
 
 
 IN_CONTEXT = [{"bits": 2}, {"bits": None}, {"distance": 0.3}, {"tolerance": 1e-6}]
