@@ -30,8 +30,8 @@ LINKS = {  # with tables, tiles to join and an answer; and with a word
 # The colours of text on the page, and in charts.
 PAGE_INKS = {"light": "rgb(22, 22, 21)", "dark": "rgb(237, 235, 232)"}
 INKS = {"light": "rgb(49, 51, 63)", "dark": "rgb(250, 250, 250)"}
-# No chart has the ink of the theme before any more. A page follows when it is next run: "r" asks for
-# a run, and is ignored during another one.
+# No chart has the ink of the theme before any more. A page follows when it is next run: the key r
+# asks for a run, and is ignored during another one.
 FOLLOWED = """([page_ink, before]) => {
     const app = document.querySelector('[data-testid=stApp]');
     if (app.dataset.testScriptState !== 'notRunning' || getComputedStyle(app).color !== page_ink)
