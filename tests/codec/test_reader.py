@@ -28,6 +28,7 @@ from safetensors.torch import load_file
 import codec
 from codec import reader
 from codec.reader import ReadError
+from codec.scheme import twins
 from codec.state.tensor_files import write_state
 
 Arrays = dict[str, np.ndarray]
@@ -187,6 +188,59 @@ def test_any_chain(
         states = sparse_states(3, seed, 1500, jumps)
     path = tmp_path_factory.mktemp("any") / "run.lcc"
     agree(written(path, states, coder=coder, scope=scope, **target))
+
+
+def generated(rng: np.random.Generator, n: int) -> list[Arrays]:
+    """Steps of six tensors of any shape and dtype: many or few changes, of one magnitude or of
+    many; some are not finite, subnormal, or only change their sign."""
+    state: Arrays = {}
+    for name in "uvwxyz":
+        shape = tuple(rng.integers(1, rng.choice((4, 12)), rng.integers(1, 4)))
+        dtype = rng.choice(("f4", "f4", "f4", "f2", "f8", "i4", "u1"))
+        if name == "u":  # so much that a budget has room for a header
+            shape, dtype = (40, 50), "f4"
+        state[name] = (20 * rng.standard_normal(shape)).astype("i4").astype(dtype)
+    states = [state]
+    for _ in range(n):
+        state = {}
+        for name, old in states[-1].items():
+            change = rng.choice((1e-42, 1e-3, 1.0, 1e4)) * rng.standard_normal(old.shape)
+            change **= rng.choice((1, 1, 3))
+            change *= rng.random(old.shape) < rng.choice((0, 0.02, 0.5, 1))
+            if old.dtype.kind == "f":
+                state[name] = new = (old + change.astype(old.dtype)).astype(old.dtype)
+                new[rng.random(old.shape) < 0.01] *= -1
+                if rng.random() < 0.05:
+                    new.flat[rng.integers(new.size)] = rng.choice((np.nan, np.inf, -np.inf))
+            else:
+                state[name] = old + change.clip(-9, 9).astype("i4").astype(old.dtype)
+        states.append(state)
+    return states
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("coder", CODERS)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_kernels_numpy_and_reader_agree(tmp_path: Path, coder: str, scope: str) -> None:
+    """On 2,016 generated arrays, so small that numpy codes them in context too: the same files with
+    compiled functions and without them, the same states from both and from the reader."""
+    pytest.importorskip("numba")
+    codec.warm_up()
+    for i, target in enumerate(TARGETS):
+        states = generated(np.random.default_rng([len(coder), len(scope), i]), n=4)
+        paths, restored = [], []
+        for compiled in (True, False):
+            with twins.taking(compiled):
+                folder = tmp_path / f"{i}-{compiled}.lcc"
+                paths.append(written(folder, states, coder=coder, scope=scope, **target))
+                restored.append([codec.restore(paths[0], step) for step in range(len(states))])
+        files, others = ({f.name: f.read_bytes() for f in p.iterdir()} for p in paths)
+        records = [name for name in files if name.endswith(".safetensors")]
+        assert len(records) >= len(states)
+        assert all(files[name] == others[name] for name in records)
+        same(*restored)
+        agree(paths[0])
 
 
 @pytest.mark.parametrize("scope", SCOPES)
