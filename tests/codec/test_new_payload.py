@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 import codec
+from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter
-from codec.errors import StreamError
+from codec.inspect import layout_of
+from codec.saving.dry_run import DryRun
 from codec.scheme import coders
-from codec.scheme.coders import CODERS, RUNLENGTH
-from codec.scheme.payload import Alphabet, Matrices, Payload, Row
-from codec.scheme.pieces import Pieces
-from codec.scheme.survivors import Survivors
+from codec.scheme.coders import CODERS
+from tests.toy_coder import TOY, Array, Zipped
 
-Array = np.ndarray[Any, Any]
 TARGETS: list[tuple[str, dict[str, Any]]] = [
     ("tensor", {"bits": 2}),
     ("model", {"budget": 0.05}),
@@ -31,57 +28,10 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Zipped(Payload):
-    """All codes, compressed by zlib. The row has the number of bytes."""
-
-    TITLE: ClassVar[str] = "zip"
-    CLASSES: ClassVar[Sequence[int]] = (250,)
-    SHARED: ClassVar[bool] = True
-
-    code: Array
-    size: int
-
-    @classmethod
-    def of(cls, s: Survivors, matrices: Matrices, levels: Array, uniform: bool) -> Self:
-        code = np.frombuffer(zlib.compress(s.all_codes.tobytes(), 9), np.uint8)
-        return cls(code, code.size)
-
-    @property
-    def data(self) -> Array:
-        return self.code
-
-    @property
-    def data_nbytes(self) -> int:
-        return self.size
-
-    @property
-    def row(self) -> Row:
-        return Row(0, 250, 1, self.size)
-
-    @classmethod
-    def take_head(cls, row: Row, head: Pieces, alphabet: Alphabet) -> Self:
-        return cls(np.empty(0, np.uint8), row.size)
-
-    def with_data(self, data: Array) -> Self:
-        return replace(self, code=data)
-
-    def check(self, n: int, k: int) -> None:
-        if self.code.size != self.size or k < 2:
-            raise StreamError(f"a zip of {self.code.size} bytes")
-
-    def codes(self, n: int, levels: Array, uniform: bool) -> Array:
-        return np.frombuffer(zlib.decompress(self.code.tobytes()), np.uint16)
-
-    def element_bits(self, n: int, levels: Array, uniform: bool) -> Array:
-        return np.full(n, self.bits / n)
-
-
 @pytest.fixture(autouse=True)
-def zip_coder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coder "zip", listed while a test runs."""
-    names = {"name": "zip", "letter": "z", "title": "Zip", "short": "zip"}
-    monkeypatch.setitem(CODERS, "zip", replace(RUNLENGTH, **names, direct=Zipped.of))
+def toy_coder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listed while a test runs."""
+    monkeypatch.setitem(CODERS, "toy", TOY)
     monkeypatch.setattr(coders, "KINDS", (*coders.KINDS, Zipped))
 
 
@@ -99,14 +49,20 @@ def states(n: int) -> list[dict[str, Array]]:
 
 @pytest.mark.parametrize(("scope", "target"), TARGETS, ids=str)
 def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) -> None:
-    """Saved, verified, restored, compacted and archived."""
+    """Saved, counted in a dry run, followed, restored, compacted, verified and archived."""
     run, expected = tmp_path / "run.lcc", []
-    settings = {"coder": "zip", "scope": scope, **target}
-    tracker = codec.Tracker(states(1)[0], **settings)
+    settings = {"coder": "toy", "scope": scope, **target}
+    first = states(1)[0]
+    tracker = codec.Tracker(first, **settings)
+    dry_run = DryRun(codec.Coding(**settings), layout_of(first), first)
     with codec.Checkpointer(run, **settings) as checkpoints:
         for step, state in enumerate(states(4)):
-            checkpoints.save(step, state)
+            saved = checkpoints.save(step, state)
             if step:
+                counted = dry_run.prepare(step, state)
+                dry_run.commit(counted)
+                assert saved.delta is not None
+                assert counted.nbytes == saved.delta.nbytes
                 groups = tracker.step(state).groups
                 assert Zipped in {type(group.encoded.payload) for group in groups}
                 assert all(codec.decode(group.encoded).codes.size for group in groups)
@@ -114,6 +70,10 @@ def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) 
     if "budget" not in target:  # its header pays too, so the tracker alone keeps other values
         check_restored(run, expected)
     before = [codec.restore(run, step) for step in range(4)]
+    (update,) = codec.follow(run, timeout=0)
+    assert {name: array.tobytes() for name, array in update.state.items()} == {
+        name: array.tobytes() for name, array in before[-1].items()
+    }
     codec.compact(run, base=True)
     codec.verify(run)
     codec.pack(run, tmp_path / "run.lcc.zip")
@@ -126,11 +86,28 @@ def check_restored(run: Path, expected: list[dict[str, Array]]) -> None:
             assert array.tobytes() == state[name].tobytes()
 
 
+def test_command_line(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"step-{step}.safetensors") for step in range(3)]
+    for file, state in zip(files, states(3), strict=True):
+        save_file(state, file)
+    run, restored = str(tmp_path / "run.lcc"), str(tmp_path / "restored.safetensors")
+    assert main(["compress", *files, "-o", run, "--bits", "2", "--coder", "toy"]) == 0
+    delta = codec.Chain(run).at(2).delta
+    assert delta is not None
+    assert [type(group.encoded.payload) for group in delta.groups] == [Zipped]
+    assert main(["verify", run]) == 0
+    assert main(["info", run]) == 0
+    assert main(["restore", run, "-o", restored]) == 0
+    assert {name: array.tobytes() for name, array in load_file(restored).items()} == {
+        name: tensor.numpy().tobytes() for name, tensor in codec.restore(run).items()
+    }
+
+
 @pytest.mark.filterwarnings("ignore:torch.distributed is")
 def test_distributed_checkpoints(tmp_path: Path) -> None:
     import torch.distributed.checkpoint as dcp
 
-    run, writer = tmp_path / "run", ChainWriter(coder="zip", tolerance=0.001)
+    run, writer = tmp_path / "run", ChainWriter(coder="toy", tolerance=0.001)
     for step, arrays in enumerate(states(3)):
         state = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         dcp.save(state, storage_writer=writer, checkpoint_id=run / f"step-{step}")
@@ -142,7 +119,7 @@ def test_distributed_checkpoints(tmp_path: Path) -> None:
 
 def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
     run = tmp_path / "run.lcc"
-    with codec.Checkpointer(run, bits=2, coder="zip") as checkpoints:
+    with codec.Checkpointer(run, bits=2, coder="toy") as checkpoints:
         for step, state in enumerate(states(2)):
             checkpoints.save(step, state)
     with pytest.MonkeyPatch.context() as patch:

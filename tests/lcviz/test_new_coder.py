@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 LISTED = """
-from dataclasses import replace
+from codec.scheme import coders
+from tests.toy_coder import TOY, Zipped
 
-from codec.scheme.coders import CODERS, RUNLENGTH
-
-names = {"name": "toy", "letter": "t", "title": "Toy coder", "short": "toy code"}
-CODERS["toy"] = replace(RUNLENGTH, **names)
+coders.CODERS["toy"] = TOY
+coders.KINDS = (*coders.KINDS, Zipped)
 """
 PAGES = """
 import sys
