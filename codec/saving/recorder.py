@@ -46,6 +46,7 @@ from codec.record.record import Place, Record
 from codec.record.settings import ChainSettings, Overrides, check_exact, settings_at
 from codec.record.track import Track
 from codec.record.values import MAX_TEXT
+from codec.scheme.coders import lacks_kernels
 from codec.scheme.delta import Delta
 from codec.scheme.remainder import describe_behind
 from codec.scheme.tracker import Tracker
@@ -474,6 +475,9 @@ def _summary(
         _log.warning(
             "step %d: NaN or infinity in %s; stored exactly in this step", record.step, names
         )
+    reason = record.reason
+    if delta and any(lacks_kernels(delta.coding.coder, g.n, g.encoded.uniform) for g in groups):
+        reason = Reason.KERNELS
     stages = {name: end - begin for name, begin, end in zip(STAGES, ends, ends[1:])}
     return Saved(
         record.step,
@@ -492,5 +496,5 @@ def _summary(
         layout.lossy_nbytes,
         nbytes_of(group for group in groups if group.tensors[0].alone),
         *(delta.rest or (0.0, 0.0) if delta else (0.0, 0.0)),
-        record.reason,
+        reason,
     )

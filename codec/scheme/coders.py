@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from codec.errors import PayloadError, SettingsError
 
-from .context import ContextCode
+from .context import MOST_PLAIN, ContextCode
 from .payload import Alphabet, Constant, Levels, Matrices, Payload, Row
 from .pieces import Pieces
 from .prefix import PrefixCode
 from .survivors import Survivors
+from .twins import takes_compiled
 
 FEW = 2**17  # values that run lengths leave to a context code
 KINDS: tuple[type[Payload], ...] = (Constant, PrefixCode, ContextCode)
@@ -98,3 +99,10 @@ CONTEXT = Coder(
     ContextCode.of,
 )
 CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN, CONTEXT)}
+
+
+def lacks_kernels(coder: str, n: int, uniform: bool) -> bool:
+    """Whether an alphabet of n values has code words because a context code would take too long
+    without compiled kernels."""
+    would_take = coder == CONTEXT.name or (coder == RUNLENGTH.name and uniform and n <= FEW)
+    return would_take and n > MOST_PLAIN and not takes_compiled()

@@ -158,7 +158,7 @@ class ChainRun:
         self._newest = saved
         if not isinstance(saved, PendingSave) and saved.kind != "skipped":
             behind = f"a restart would be {describe_behind(saved.behind)}"
-            text = f"a base: {saved.reason}" if saved.reason else behind
+            text = f"a base: {saved.reason}" if saved.kind == "base" else behind
             _log.info("%s: step %d, %d bytes; %s", self.where, saved.step, saved.nbytes, text)
         return saved
 

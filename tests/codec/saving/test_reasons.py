@@ -15,6 +15,7 @@ from codec import version
 from codec.cli.main import main
 from codec.inspect import Reason
 from codec.scheme import twins, warmup
+from codec.scheme.context import MOST_PLAIN
 from codec.scheme.tracker import Tracker
 from codec.storage.directory import Directory
 from codec.trainers.run import ChainRun
@@ -93,6 +94,22 @@ def test_why_a_save_is_a_base(
     assert main(["info", str(path)]) == 0
     line = next(text for text in capsys.readouterr().out.splitlines() if newest.name in text)
     assert line.endswith(f"{newest.name}  {reason or ''}".rstrip())
+
+
+@pytest.mark.parametrize(("size", "reason"), [(MOST_PLAIN, None), (MOST_PLAIN + 1, Reason.KERNELS)])
+def test_a_delta_that_kernels_would_make_smaller(
+    size: int, reason: Reason | None, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """Its values are too many for a context code in numpy."""
+    pytest.importorskip("numba")
+    codec.warm_up()
+    changes = np.random.default_rng(0).normal(size=(3, size)).astype(np.float32)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, {"w": changes[0]})
+        assert checkpoints.save(1, {"w": changes[:2].sum(axis=0)}).reason is None
+        monkeypatch.setattr(twins._choice, "is_loaded", False)
+        saved = checkpoints.save(2, {"w": changes.sum(axis=0)})
+        assert (saved.kind, saved.reason) == ("delta", reason)
 
 
 def test_another_version_and_compact(tmp_path: Path, monkeypatch: Patch) -> None:
