@@ -25,7 +25,7 @@ States and their tensors
     lost_before        a sentence if records are missing before the newest base
     CARRIER            dtype -> the numpy dtype that carries its bits
     LOSSY_DTYPES       the dtypes that can be lossy
-    TINY_ELEMENTS      tensors with fewer elements are exact unless a policy says otherwise
+    TINY_ELEMENTS      tensors with fewer elements are always exact
 
 Settings
     CODERS             name -> coder

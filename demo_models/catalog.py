@@ -1,6 +1,6 @@
 """The models and datasets on offer, in the order in which pages list them.
 
-A model and its settings have a file of their own, as `model` describes; here it is only listed.
+A model and its settings have a file of their own, as model.py describes; here it is only listed.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ class Model(nn.Module):
     `forward` takes the columns of a batch without the last one, the target. For images it returns
     class scores (n, 10), for ratings how far each rating lies from the mean (n,), for text scores
     of each next byte (n, 128, t).
-    All state is float32 parameters; there are no buffers.
+    It must have float32 parameters only, and no buffers (so no batch norm).
     """
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -43,7 +43,7 @@ class ModelCard:
         name: what URLs, files and the command line call it.
         title: what people read.
         sentence: what it is, in one sentence.
-        parameters: how many, in words.
+        parameters: how many, as text: "61,706".
         data: names of the datasets that it can take, the default first.
         side: image side in pixels; None for other data.
         build: makes the model in the size that a dataset asks for; `initialise` follows.

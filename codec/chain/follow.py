@@ -1,8 +1,8 @@
 """Follows a chain that another process writes: verified states, and modules updated in place.
 
 A follower has a track of its own. It applies the records that are new, and compares the track with
-the digest in each. Only then it touches a module. If no record continues from its track, because
-the chain was compacted, rewound or begun anew, it reads from the newest base on.
+the digest in each. Only then it touches a module. If no record has the last applied one as its
+parent, because the chain was compacted, rewound or begun anew, it reads from the newest base on.
 
 Not done here: the way around damaged records (chain), applying a record to a track (replay).
 """
@@ -35,7 +35,7 @@ from .chain import Chain, deltas_between
 from .replay import Position, Replay
 
 EVERY = 1.0  # seconds between two looks at the chain
-RESTING = 10  # a search that failed is followed by a pause so many times as long
+RESTING = 10  # after a failed search, wait so many times as long as it took
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Follower:
         chain = self._listed()
         n_read, nbytes_read = chain.n_read, chain.nbytes_read
         position = self._advanced(chain) or self._restarted(chain)
-        if position is not None:  # without its bytes: a base's are as many as the track's
+        if position is not None:  # without arrays: a base's are as large as the track
             self._settle(replace(position, record=replace(position.record, arrays=FileArrays())))
         if self._at is None or (self.newest and self.newest.position is self._at):
             return None

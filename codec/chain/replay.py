@@ -101,9 +101,9 @@ def following(record: Record, where: str, run: str | None, identity: str | None)
 
     Args:
         record: A base follows any of its run, a delta its parent.
-        where: Its name.
+        where: The record's name.
         run: Of the records before it; None if there are none.
-        identity: Of the usable record before it; None if there is none.
+        identity: Of the record applied last; None if there is none.
     """
     record = record.in_run(run)
     if record.run != (run or record.run):

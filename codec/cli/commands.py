@@ -91,7 +91,7 @@ def info(options: argparse.Namespace) -> int:
         "newest_delta": exact,
         "moments": moments,
     }
-    lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file"]
+    lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file, and why it is a base"]
     for e in chain.entries:
         reason = reasons.get(e.name) or ""
         lines.append(f"{e.step:>8}  {e.kind:<5}  {e.nbytes:>12,}  {e.name}  {reason}".rstrip())

@@ -1,4 +1,4 @@
-"""Why a record is a base, although a delta takes fewer bytes."""
+"""Why a save wrote a base instead of a delta."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class Reason(StrEnum):
     """Why a record is a base. A base holds the text in its field `reason`."""
 
     FIRST = "first record"
-    ASKED = "asked for"
+    ASKED = "asked for"  # by `compact`
     LAYOUT = "layout changed"
     PARENT_GONE = "parent gone"
     MANY_DELTAS = "many deltas since the last base"
     ANOTHER_WRITER = "another version wrote the last base"
-    NOT_SOLE_WRITER = "records of another writer may still arrive"
+    NOT_SOLE_WRITER = "records of another writer or a failed save may arrive"
     INTERRUPTED = "the last save was interrupted"
     KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
     POLICY = "policy changed"  # of distributed checkpoints

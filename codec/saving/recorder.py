@@ -232,7 +232,8 @@ class Recorder:
         return saved
 
     def _reason(self, asked: Reason | None) -> Reason | None:
-        """Why the next record is a base, whatever its state is. asked: The caller's reason."""
+        """A reason for a base that does not depend on the state; None: try a delta. asked: The
+        caller's reason."""
         if self._newest is None:
             return Reason.FIRST
         if reason := asked or self._pending_reason:
@@ -365,7 +366,7 @@ class Recorder:
         self.differences = self.settings.differences(chain_settings)
         self.tracker = Tracker.resume(position.track, self.settings.coding)
         self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
-        if position.writer != version.WRITER:  # a delta has the writer of the base before it
+        if position.writer != version.WRITER:  # a delta stores no writer: its base does
             self._pending_reason = Reason.ANOTHER_WRITER
 
     def _remove_history(self) -> None:

@@ -1,7 +1,7 @@
 """The lossless coders by name, and the kinds of payloads that they make.
 
-A new coder needs a `Coder`, listed in `CODERS`; a new kind of payload its class, listed in `KINDS`.
-All coders share tables, payloads and the decoder.
+A coder chooses code words with or without runs, and may offer a payload of another kind. It is a
+`Coder`, listed in `CODERS`; a new kind of payload is a class, listed in `KINDS`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Coder:
         short: Its name within a sentence.
         summary: What it does, in one sentence.
         counts_runs: Whether its code words stand for runs of zeros, too, not only for single codes.
-        direct: Makes a payload without code words, which is taken where it is shorter. Takes
-            survivors with final codes, rows and columns of the tensors, levels and whether they are
-            uniform steps; returns None if it has no payload for these.
+        direct: None, or makes a payload without code words, which is taken where it is shorter than
+            code words. Takes survivors with final codes, rows and columns of the tensors, levels
+            and whether they are uniform steps; returns None if it has no payload for these.
     """
 
     name: str

@@ -43,7 +43,7 @@ class Coding:
             keeps all of them, and with another target it is always None. The default is the
             paper's 2, for saves at every iteration.
         scope: "model": one alphabet over all parameters (the paper). "tensor": one per tensor.
-        coder: "runlength", or "huffman" for the paper's; see `coders.CODERS`.
+        coder: One of `coders.CODERS`: "runlength", "huffman" (the paper's) or "context".
         budget: The share of the lossy tensors' float32 bytes that a delta may take, above 0 and at
             most 1.
         tolerance: The largest difference between a value of the track and the live one; above 0.

@@ -5,8 +5,9 @@
     ContextCode    streams of adaptive arithmetic codes, without a table
 
 Every kind is a class with one interface, listed in `coders.KINDS`. Payloads know nothing of what
-a code means: the levels are those of buckets or of uniform steps. In a record, a payload has a
-*head* before the payloads of all alphabets; its *row* begins the head:
+a code means: the levels are those of buckets or of uniform steps. In a record, a payload has two
+parts: its *head*, which stands with the heads of all alphabets, and its data behind these. Its
+*row* begins the head:
 
     number of levels | classes | units | size      2, 1, 1 and 2 bytes
 
@@ -52,8 +53,9 @@ ROW_NBYTES = _ROW.size
 class Row:
     """The beginning of a head.
 
-    levels: their number, and in a record what kind of levels they are. classes, units, size: see
-    the kinds.
+    levels: their number, and in a record what kind of levels they are. classes: the kind. units: of
+    65,536 elements a stream of code words; 8 of a context code with octets. size: of the code table
+    or of the list of sizes, in bytes.
     """
 
     levels: int

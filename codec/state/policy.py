@@ -1,8 +1,8 @@
-"""Which parts of a state are lossy (delta-coded), exact (stored as they are) or skipped.
+"""Which parts of a state are lossy (approximated), exact (the same bits come back) or skipped.
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
-a target of its own, "distance=0.1" or "bits=4". Tensors of one target are a family: they share an
-alphabet. But an optimizer's tensors with a target have levels of their own, because magnitudes
+a target of its own, "distance=0.1" or "bits=4". A model's tensors of one target are a family: they
+share an alphabet. An optimizer's tensors with a target have levels of their own, because magnitudes
 differ from layer to layer, and shared levels would keep only the largest. Small tensors of one
 kind are a family, "bits=3 exp_avg", and share only a code table, see `scheme.batch`. A large tensor
 is a family by itself, "bits=3 optimizer/state/0/exp_avg".
@@ -62,8 +62,8 @@ class Policy:
     lossy; the first match counts.
 
     A tensor with several names is exact if any of its names is, and skipped only if all are.
-    Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
-    all floats below one of MODELS, or all floats if no name has a slash. An optimizer's moments
+    Without a matching pattern, the floats of the model are lossy: those below one of MODELS, and
+    those whose own name has no slash. A batch norm's statistics are exact. An optimizer's moments
     have the target MOMENT. Averaged weights (see `is_average`) are lossy if ``ema`` is "lossy".
     Everything else is exact.
 

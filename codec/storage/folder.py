@@ -76,7 +76,8 @@ class Folder(ABC):
 
     @abstractmethod
     def put_new(self, name: str, data: bytes) -> None:
-        """Write a new file, durably. A store that takes no conditions replaces one of that name.
+        """Write a new file, durably. An object store without conditional puts overwrites one
+        of that name.
 
         Raises StepOrderError or FileExistsError for another file of that name; OSError, WriteError.
         """

@@ -9,12 +9,12 @@ its requests may still arrive: then the chain looks as if the writer had been ki
 
 Reading the token and putting a record are two requests. So a writer may finish a put after another
 writer has taken over, and a request that was given up may arrive late. Therefore the record after a
-take-over, or after a save with an unknown end, has to be a base (`may_gain_records`): a late record
-before the base is just one more step. For LATE seconds after a take-over, each save first sets
-aside unknown records after that base, and nothing is removed for good (`has_rival`). Until that
-save, or if the new writer ends before it, a restart may load a step of the old writer. In a store
-without conditions, one of two puts of the same name may overwrite the other. A removal that was
-given up may arrive late too: its name is not used again.
+take-over, or after a save with an unknown end, has to be a base (`may_gain_records`): a record that
+arrives late then lies before that base, and no later record builds on it. For LATE seconds after a
+take-over, each save first sets aside unknown records after that base, and nothing is removed for
+good (`has_rival`). Until that save, or if the new writer ends before it, a restart may load a step
+of the old writer. In a store without conditions, one of two puts of the same name may overwrite the
+other. A removal that was given up may arrive late too: its name is not used again.
 """
 
 from __future__ import annotations
@@ -253,14 +253,14 @@ class LeasedStore(Store):
         return None
 
     def _is_conditional(self) -> bool:
-        """Whether the store refuses to overwrite, by a trial: some stores ignore conditions."""
+        """Find out by trying whether the store refuses to overwrite: some ignore conditions."""
         try:
             self._remote.create(WRITER, self._token, conditional=True)
         except FileExistsError:
             return True
         except UnsupportedError:
             return False
-        return False
+        return False  # it has overwritten the token with itself
 
     def _check(self) -> None:
         """Check that this writer may write.

@@ -190,7 +190,7 @@ class Remote(Folder):
             _ask(fs.pipe_file, path, data, nbytes=len(data))
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Write a new file, see `Folder`. If it is there already, only the answer was lost."""
+        """Write a new file, see `Folder`. If the same bytes are there, only the answer was lost."""
         try:
             self.create(name, data, conditional=True)
         except UnsupportedError:

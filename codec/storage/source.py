@@ -1,4 +1,4 @@
-"""The files of a chain: in a local directory, or in a .lcc.zip."""
+"""The files of a chain and their names: in a directory, in a .lcc.zip, or behind a URL."""
 
 from __future__ import annotations
 

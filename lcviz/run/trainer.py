@@ -51,7 +51,10 @@ class Trainer:
         self.thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def save(self) -> None:
-        """Save through the codec, take the delta apart, and measure losses if there is time."""
+        """Save through the codec, take the delta apart, and measure losses if there is time.
+
+        At step 0 there always is.
+        """
         saved = save_step(self.live, self._controls.iteration)
         self.live.saved, self.live.track = saved.states.live, saved.track
         self._steps.add(saved)

@@ -206,9 +206,10 @@ def test_figures_of_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert drawn in (quoted.replace(optional, ""), quoted.replace(" (if any)", ""))
 
 
-def test_walks() -> None:
+def test_where_in_the_code() -> None:
     """Each function or class is defined in the file that is named before it."""
-    named = re.findall(r"`([\w/]+\.py)` `(?:(\w+)\.)?(\w+)`", TEXTS["explanation/walks.md"])
+    text = TEXTS["explanation/where-in-the-code.md"]
+    named = re.findall(r"`([\w/]+\.py)` `(?:(\w+)\.)?(\w+)`", text)
     assert len(named) > 20
     for path, kind, name in named:
         source = (ROOT / path).read_text()
