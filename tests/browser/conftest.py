@@ -117,7 +117,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    browser: Browser,
+    kernels: None,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Iterator[str]:
     """The dashboard's URL; its server is ended afterwards."""
     script = tmp_path_factory.mktemp("server") / "script.py"
