@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import codec
 from codec.errors import TrackDigestError
@@ -334,6 +333,9 @@ def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("compiled", [True, False])
 def test_arithmetic_that_readers_will_not_have(compiled: bool) -> None:
     """Flushed to zero, subnormals would lead others to another track."""
+    torch = pytest.importorskip("torch")
+    if compiled:
+        pytest.importorskip("numba")
     codec.set_threads(2)
     state = {"w": np.linspace(1, 2, 400_000, dtype=F32) * F32(2e-38)}
     tracker = codec.Tracker({"w": np.zeros(400_000, F32)})
@@ -435,6 +437,7 @@ import atexit, os, threading
 import numpy as np
 import codec
 
+codec.warm_up()
 codec.set_threads(3)
 values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
 
