@@ -535,7 +535,7 @@ def test_archives_that_end_too_early(tmp_path: Path) -> None:
     codec.Chain(path).pack(archive := tmp_path / "run.lcc.zip")
     data = archive.read_bytes()
     assert len(data) > 2**16 + 1000  # zip readers look for the end in the last 64 KiB
-    for nbytes in (*range(1, 40), *range(40, len(data) - 1000, 999), *range(len(data))[-1000:]):
+    for nbytes in (*range(1, 40), *range(40, len(data) - 1000, 999), *range(len(data))[-1000::9]):
         with pytest.raises(ArchiveError, match=f"^the archive: ends too early, after {nbytes:,} b"):
             codec.Chain(io.BytesIO(data[:nbytes]))
     for other, reason in (

@@ -227,17 +227,6 @@ def test_what_is_large_waits_and_what_is_small_does_not(
     assert not warmup.is_too_slow(values + 10)
 
 
-ENDS = """
-import time
-from codec.scheme import warmup
-
-warmup.load_beside()
-while warmup._beside.process is None:
-    time.sleep(0.01)
-print(warmup._beside.process.pid)
-"""
-
-
 def test_nothing_goes_on_behind_the_end(tmp_path: Path) -> None:
     """A process that ends at once leaves no compiler behind."""
     code = "from codec.scheme import warmup; import time; warmup.load_beside(); "

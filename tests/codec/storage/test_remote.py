@@ -1299,6 +1299,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+@pytest.mark.exhaustive
 def test_s3_asynchronously_and_in_commands(
     way: Way, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
