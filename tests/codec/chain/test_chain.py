@@ -35,6 +35,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.header import digest_word
 from codec.record.reason import Reason
+from codec.scheme.twins import takes_compiled
 from codec.storage import directory as storage
 from tests.bits import same
 
@@ -326,7 +327,8 @@ def test_a_record_that_fails_half_way(
     assert same(position.track.arrays, tracker.state)
     with pytest.raises(codec.RecordError, match=message):
         records.apply_checked(record, delta, position.track)
-    assert not same(position.track.arrays, tracker.state)  # half of it is already there
+    moved = not same(position.track.arrays, tracker.state)
+    assert moved or not takes_compiled()  # half of it is already there
 
     with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
         codec.restore(run, 3)

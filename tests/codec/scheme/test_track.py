@@ -461,6 +461,7 @@ def test_bits_of_numpy_are_python_integers() -> None:
     assert type(tracker.step({}).coding.bits) is int
 
 
+@pytest.mark.usefixtures("kernels")
 def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """The track may be half-way then, and what is saved next could be restored by nobody."""
     first, second = walk("normal", 1, [300, 9])

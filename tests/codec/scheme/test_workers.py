@@ -178,6 +178,7 @@ def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     assert done == [0, 1]
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_piece_that_is_not_done_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -351,6 +352,7 @@ def test_arithmetic_that_readers_will_not_have(compiled: bool) -> None:
     assert tracker.state["w"].any()
 
 
+@pytest.mark.usefixtures("kernels")
 def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     codec.set_threads(2)
     first, second = walk(1)

@@ -780,7 +780,7 @@ def test_any_request_may_fail(
         monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
         training.check(FLAKY)
     assert failing > (30 if when == "before" else 8)
-    assert errors > 4 if when == "before" else errors == 0  # it is seen that all arrived
+    assert errors > 4 // every if when == "before" else errors == 0  # it is seen that all arrived
 
 
 def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
