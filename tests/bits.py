@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
-import torch
 
 
 def bits(value: Any) -> Any:
     """What is equal for two values only if they have the same types, dtypes, shapes and bits, and
     their keys the same order."""
-    if isinstance(value, torch.Tensor):
+    if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor):
         flat = value.detach().reshape(-1)
         raw = flat.view(torch.uint8).numpy().tobytes() if value.numel() else b""
         return "torch", value.dtype, tuple(value.shape), raw

@@ -32,15 +32,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return None if whole else 0
 
 
+NEEDS = {  # what is not installed with the codec, and imports that fail without it
+    "torch": r"torch|demo_models|lcviz|codec\.(dcp|rerun|trainers)",
+    "fsspec": "fsspec",
+}
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m exhaustive`, files without such tests are not even imported. Without torch, as where
-    the codec is installed alone, files that need it are left out."""
+    """With `-m exhaustive`, files without such tests are not even imported. Where the codec is
+    installed alone, files that need more are left out."""
     if not collection_path.name.startswith("test_"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    needs_torch = re.search(r"^(import|from) (torch|demo_models|lcviz)\b", text, re.MULTILINE)
-    if needs_torch and importlib.util.find_spec("torch") is None:
-        return True
+    for library, pattern in NEEDS.items():
+        imports = rf"^(import|from) ({pattern})\b"
+        if re.search(imports, text, re.MULTILINE) and importlib.util.find_spec(library) is None:
+            return True
     return (config.option.markexpr == "exhaustive" and "mark.exhaustive" not in text) or None
 
 
@@ -58,14 +65,69 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """Use `Scheduling`, whatever `--dist` says.
-
-    The kernels are compiled while the workers collect: in a fresh clone each worker would else
-    compile the same ones. If this fails, the tests will show it.
-    """
-    warm = "import codec; codec.warm_up()"
-    subprocess.run([sys.executable, "-c", warm], cwd=config.rootpath, check=False)
+    """Use `Scheduling`, whatever `--dist` says. Meanwhile a process compiles the kernels."""
+    load = "from tests.conftest import load_kernels; load_kernels()"
+    compiler = subprocess.Popen([sys.executable, "-c", load], cwd=config.rootpath)
+    config.add_cleanup(compiler.wait)
+    config.add_cleanup(compiler.terminate)
     return Scheduling(config, log)
+
+
+# Their tests ask for nothing that only kernels do, or only they do fast enough.
+WITHOUT_KERNELS = ("browser", "codec/cli", "codec/state", "demo_models", "docs")
+WITHOUT_KERNELS += ("trainers", "lcviz/glossary", "lcviz/inspect", "lcviz/learn", "lcviz/live")
+WITHOUT_KERNELS += ("lcviz/play", "lcviz/report", "lcviz/run", "lcviz/server", "lcviz/ui")
+
+
+def needs_kernels(item: pytest.Item) -> bool:
+    """Whether a test runs with compiled functions; the others mostly run with their twins."""
+    fixtures = {"kernels", "forks"} & {*getattr(item, "fixturenames", ())}
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    return bool(fixtures) or not place.startswith(WITHOUT_KERNELS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs kernels comes last: in a fresh clone they are compiled meanwhile."""
+    items.sort(key=needs_kernels)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Wait for the kernels where a test needs them."""
+    if needs_kernels(item):
+        load_kernels()
+
+
+def load_kernels() -> None:
+    """Load the kernels, if numba is installed. One process at a time: the first compiles them."""
+    from filelock import FileLock
+
+    import codec
+    from codec.scheme import twins, warmup
+    from codec.scheme.kernels import machine
+
+    if twins.takes_compiled() or not warmup.can_load():
+        return
+    with FileLock(Path(machine.cache_folder() or tempfile.gettempdir(), "tests.lock")):
+        codec.warm_up()
+
+
+@pytest.fixture(scope="session")
+def kernels() -> None:
+    """For tests of compiled functions. `test_twins` compares these with their twins."""
+    pytest.importorskip("numba")
+    load_kernels()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_beside() -> Iterator[None]:
+    """A `Checkpointer` begins to load no kernels: which tests have them would depend on time."""
+    from codec.scheme import warmup
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warmup._beside, "pid", os.getpid())  # as if it had begun
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,14 +142,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kernels() -> None:
-    """Tests run with compiled functions; `test_twins` compares these with their twins."""
-    import codec
-
-    codec.warm_up()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -195,10 +249,9 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
     process imports numba and loads the kernels. Without /proc, nothing is replaced."""
     if not os.path.isdir("/proc/self/fd"):
         return
-    import codec
     from codec.saving import process
 
-    codec.warm_up()
+    load_kernels()
     fake_subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
     monkeypatch.setattr(process, "subprocess", fake_subprocess)
 

@@ -15,7 +15,7 @@ import pytest
 import codec
 from benchmarks import speed
 from benchmarks.codec_speed import cases, goals, peers, samples, scaling, tables, tasks
-from benchmarks.codec_speed.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, TimedTask
+from benchmarks.codec_speed.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -96,24 +96,6 @@ def test_what_is_timed_is_what_the_tracker_does(two_threads: None) -> None:
         assert sample.track.tobytes() == before
 
 
-def test_fingerprint_is_of_every_byte() -> None:
-    sample = samples.make("lap", 2**17)
-    tracker = codec.Tracker(sample.tensors(sample.track), 3)
-    step = tracker.step(sample.tensors(sample.state))
-    (group,) = step.groups
-    e = group.encoded
-    usual = tasks.fingerprint(step)
-    payload = e.payload
-    for changed in (
-        replace(e, payload=replace(payload, words=payload.words ^ 1)),
-        replace(e, payload=replace(payload, streams=payload.streams + 1)),
-        replace(e, payload=replace(payload, cached=True)),  # its table is not in the record
-        replace(e, levels=2 * e.levels),
-    ):
-        groups = (replace(group, encoded=changed),)
-        assert tasks.fingerprint(replace(step, groups=groups)) != usual
-
-
 def test_a_wrong_result_is_no_result(two_threads: None) -> None:
     sample = samples.make("lap", 2**16)
     q = codec.quantize(sample.state - sample.track, 3)
@@ -143,74 +125,6 @@ def test_a_wrong_result_is_no_result(two_threads: None) -> None:
                 task.check(None)
 
 
-def test_rounds_are_taken_in_turn() -> None:
-    order: list[str] = []
-
-    def task(name: str) -> TimedTask:
-        def note(what: str) -> str:
-            order.append(name + what)
-            return name
-
-        return TimedTask(
-            name,
-            "copy",
-            lambda: note("run"),
-            lambda got: order.append(got + "check"),
-            lambda: order.append(name + "reset"),
-        )
-
-    seconds = cases.measure([task("a"), task("b")], 2)
-    assert [len(times) for times in seconds] == [2, 2]
-    plain = ["areset", "arun", "breset", "brun"]
-    checked = ["areset", "arun", "acheck", "breset", "brun", "bcheck"]
-    assert order == checked + plain + checked
-
-
-@pytest.mark.parametrize(
-    ("name", "bits", "zeros"),
-    [("lap", 3, 0.94), ("gauss", 3, 0.62), ("gauss", 4, 0.05), ("mlp", 3, 0.99)],
-)
-def test_distributions(name: str, bits: int, zeros: float) -> None:
-    n = 2**20
-    sample = samples.make(name, n)
-    share = codec.quantize(sample.state - sample.track, bits).counts[0] / sample.n
-    assert share >= zeros if name == "mlp" else share == pytest.approx(zeros, abs=0.006)
-    assert sample.n == n or (name == "mlp" and abs(sample.n / n - 1) < 0.01)
-
-
-def test_samples_are_seeded_and_in_tensors() -> None:
-    for name in samples.NAMES:
-        one, same, other = (samples.make(name, 5000, seed) for seed in (1, 1, 2))
-        assert one.state.tobytes() == same.state.tobytes()
-        assert one.track.tobytes() == same.track.tobytes()
-        assert one.state.tobytes() != other.state.tobytes()
-        tensors = one.tensors(one.state)
-        assert b"".join(a.tobytes() for a in tensors.values()) == one.state.tobytes()
-        assert all(np.shares_memory(a, one.state) for a in tensors.values())
-        assert tuple(a.shape for a in tensors.values()) == one.shapes
-
-
-WRONG = "--sizes 1000|--sizes 1G|--sizes M|--sizes 1M,|--data lap|--data lap:0|--data lap:9"
-WRONG += "|--data beta:3|--threads 0|--rounds x|--growth 1|-o no/file"
-
-
-@pytest.mark.parametrize("wrong", WRONG.split("|"))
-def test_wrong_use(wrong: str, monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(speed, "collect", lambda *_: pytest.fail("measured"))
-    with pytest.raises(SystemExit):
-        speed.main(wrong.split())
-    assert re.search("a number|data are|at least 1|no such directory", capsys.readouterr().err)
-
-
-def test_memory_while_dense_deltas_are_written() -> None:
-    """Survivors take 1.125 bytes an element, and their encoding takes the same memory.
-
-    Measured in a process of its own.
-    """
-    extra = scaling.memory(2**22, "gauss", 4, "huffman")
-    assert extra is None or 1.0 < extra < 1.25
-
-
 def test_line() -> None:
     sizes = [2**20, 2**22, 2**24]
     fixed, ns, off = scaling.fit_line(sizes, [2e6 / n + 0.5 for n in sizes])  # 2 ms and 0.5 ns each
@@ -222,33 +136,6 @@ def test_line() -> None:
         for n in sizes
     ]
     assert "encode 2.00 ms and 0.500 ns a parameter (off by 0% at most)" in tables.growth(rows)
-
-
-def test_a_child_that_fails() -> None:
-    with pytest.raises(scaling.ChildError, match="SettingsError: the number of threads"):
-        scaling._child("timing", 2**16, "lap", 3, 1, 0)
-
-
-def test_peers(two_threads: None) -> None:
-    sample = samples.make("gauss", 2**17)
-    q = codec.quantize(sample.state - sample.track, 3)
-    tools = peers.peer_tools(sample, q)
-    names = [task.tool for task in tools.tasks[::2]]
-    assert names[:2] == ["torch.save", "safetensors"]
-    missing = {note.split()[0] for note in tools.notes if "not installed" in note}
-    assert missing == {p for p in ("zstandard", "zipnn") if not peers.find_spec(p)}
-    assert all(note.endswith(peers.INSTALL) for note in tools.notes if "not installed" in note)
-    cases.measure(tools.tasks, 1)  # checks them
-    assert all(32 < tools.bits[name]() < 33 for name in names[:2])
-    for task in tools.tasks[1::2]:
-        with pytest.raises((RoundTripError, AttributeError, TypeError)):
-            task.check(None)
-
-
-def test_packed_symbols() -> None:
-    q = codec.quantize(np.array([1, -1, 0.5, 0.5, 0, 0, 4, 8], np.float32), 3)
-    packed = np.unpackbits(peers.packed_symbols(q), bitorder="little").reshape(-1, 3)
-    assert (packed @ [1, 2, 4] == q.codes).all()
 
 
 def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:

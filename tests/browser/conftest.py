@@ -31,17 +31,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
 ROOT = Path(__file__).resolve().parents[2]
-# The README's app.py, which looks at what runs more often, and with what `server_with` changes.
+# The README's app.py, which looks at what runs more often.
 SCRIPT = """
 import runpy
 import sys
-from pathlib import Path
 
-changes = Path(__file__).with_name("changes")
 if session := sys.modules.get("lcviz.ui.session"):
     session.POLL_SECONDS, session.LIVELY_SECONDS = 0.4, 1e9
-    if changes.exists():
-        exec(changes.read_text(), {})
 runpy.run_path("app.py")
 """
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
@@ -117,7 +113,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    browser: Browser,
+    kernels: None,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Iterator[str]:
     """The dashboard's URL; its server is ended afterwards."""
     script = tmp_path_factory.mktemp("server") / "script.py"
@@ -130,19 +129,6 @@ def server(
         page.locator("[data-picture=headline][role=group]").wait_for(timeout=5 * PATIENCE)
         page.close()
         yield url
-
-
-@pytest.fixture
-def server_with(server: str, pytestconfig: pytest.Config) -> Iterator[Callable[[str, str], None]]:
-    """server_with(change, undo): Python code that the server runs before each page, then once."""
-    changes, undone = pytestconfig.stash[_log].with_name("changes"), []
-
-    def change(code: str, undo: str) -> None:
-        changes.write_text(code)
-        undone.append(undo)
-
-    yield change
-    changes.write_text("\n".join(undone))
 
 
 @contextlib.contextmanager

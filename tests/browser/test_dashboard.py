@@ -1,17 +1,11 @@
-"""The dashboard in a real browser: what ticks, what is downloaded, what it looks like."""
+"""The dashboard in a real browser: what ticks, what keys do, what it looks like."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from safetensors.numpy import load_file
-
-import codec
-import demo_models
 from tests.browser.states import expecting, settled
 
 if TYPE_CHECKING:
@@ -83,9 +77,8 @@ def iteration(page: Page) -> int:
 
 
 def step_thumb(page: Page) -> Locator:
-    """The thumb of the slider of steps: Export's only one, on Live in a place of its own."""
-    live = page.locator(".st-key-steps").get_by_role("slider")
-    return live if live.count() else page.get_by_test_id("stMain").get_by_role("slider")
+    """The thumb of the slider of steps."""
+    return page.locator(".st-key-steps").get_by_role("slider")
 
 
 def step_slider(page: Page) -> Locator:
@@ -266,11 +259,10 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(heading_of(page, 590)).to_be_visible()
     # The details follow a single press: nothing else would draw them.
     expecting(page.get_by_text("Inside the checkpoint of step 590")).to_be_visible()
-    thumb = step_slider(page)
-    for _ in range(2):
-        thumb.press("ArrowLeft")
+    for step in (580, 570):
+        step_slider(page).press("ArrowLeft")
+        expecting(page.get_by_text(f"Inside the checkpoint of step {step}")).to_be_visible()
     expecting(heading_of(page, 570)).to_be_visible()
-    expecting(page.get_by_text("Inside the checkpoint of step 570")).to_be_visible()
     for key in PANELS:
         redrawn(page, key, before[key])
     expecting(inked(page, "rgb(250, 250, 250)")).to_be_visible()
@@ -282,77 +274,6 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(written(page, "huffman", "zero")).to_have_count(1)
     step_slider(page).press("Home")
     expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
-    visitor.check()
-
-
-def download(page: Page, name: re.Pattern[str], folder: Path) -> Path:
-    button = page.get_by_role("button", name=name)
-    expecting(button).to_be_enabled()
-    with page.expect_download() as info:
-        button.click()
-    path = folder / info.value.suggested_filename
-    info.value.save_as(path)
-    return path
-
-
-def shown_loss(page: Page, step: int) -> float:
-    """The loss that the Export page gives for that step, once it does."""
-    box = page.get_by_text(f"Step {step} read back bit for bit")
-    expecting(box).to_be_visible()
-    found = re.search(r"held-out examples: restored ([0-9]+\.[0-9]+)", box.inner_text())
-    assert found
-    return float(found[1])
-
-
-def test_a_chosen_coder_and_budget_are_trained_and_exported(tab: MakeTab, tmp_path: Path) -> None:
-    """One click each: they end up in the URL, in the run, in the panels, and in the archive."""
-    visitor = tab().open("/?iterations=12&seed=3&interval=2&details=true&speed=full")
-    page = visitor.page
-    expecting(drawing(page, "huffman")).to_be_visible()
-    page.get_by_test_id("stExpandSidebarButton").click()
-    settled(page)
-    side = page.get_by_test_id("stSidebar")
-    side.get_by_role("radio", name="Huffman (paper)", exact=True).click()
-    expecting(page).to_have_url(re.compile(r"coder=Huffman"))
-    side.get_by_role("radio", name="Budget", exact=True).click()
-    expecting(page.get_by_label("Budget, % of float32", exact=True)).to_have_value("5")
-    expecting(page).to_have_url(re.compile(r"keep=Budget"))
-    settled(page)
-    start(page)
-    expecting(whereabouts(page)).to_contain_text("iteration 12 of 12")
-    expecting(heading_of(page, 12)).to_be_visible()
-    expecting(page.get_by_text("a budget of 5 % of float32")).to_be_visible()
-    expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
-    expecting(picture(page, "steps")).to_be_visible()
-    expecting(page.get_by_text("Equal steps", exact=True).last).to_be_visible()
-    for key in set(PANELS) - {"by-bits"}:
-        expecting(drawing(page, key)).to_be_visible()
-
-    run_id = visitor.run_id
-    visitor.go("Export")
-    visitor.title("Open and export")
-    expecting(page.get_by_text("Logistic regression on Digits 8x8").first).to_be_visible()
-    newest = shown_loss(page, 12)
-    assert visitor.run_id == run_id is not None
-    assert "/export" in page.url
-    chain = download(page, re.compile("Download chain"), tmp_path)
-    assert re.fullmatch(r"logistic-regression-digits-.*seed3\.lcc\.zip", chain.name)
-    said = page.get_by_text(re.compile("7 steps, 0 to 12, rebuilt from")).inner_text()
-    assert f"{chain.stat().st_size:,} bytes" in said
-    assert codec.verify(chain).ok
-    thumb = step_slider(page)
-    thumb.press("ArrowLeft")
-    thumb.press("ArrowLeft")
-    earlier = shown_loss(page, 8)
-    task = demo_models.make_task("logistic-regression", "digits", seed=3)
-    for step, loss in ((12, newest), (8, earlier)):
-        assert task.probe_loss(codec.restore(chain, step)) == pytest.approx(loss, abs=1e-6)
-    assert earlier != newest
-    single = load_file(download(page, re.compile(r"Download step 8 "), tmp_path))
-    assert all((single[name] == a.numpy()).all() for name, a in codec.restore(chain, 8).items())
-    visitor.go("Live")
-    expecting(heading_of(page, 12)).to_be_visible()
-    assert visitor.run_id == run_id
     visitor.check()
 
 

@@ -76,21 +76,3 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     # Until the newest step is far from it, the mark says "killed" alone.
     expecting(loss.get_by_text(re.compile(rf"^killed( at {iteration})?$"))).to_have_count(1)
     visitor.check()
-
-
-def test_weights_and_moments_are_shown_apart(tab: MakeTab) -> None:
-    """Adam's state is in the record."""
-    settings = (
-        "/?model=LeNet-5&optimizer=Adam&saved=with+moments&iterations=4&interval=2&speed=full"
-    )
-    visitor = tab(width=1280).open(settings)
-    page, expecting = visitor.page, visitor.expecting
-    page.get_by_role("button", name="Start live training").click()
-    expecting(page.get_by_text("iteration 4 of 4, finished")).to_be_visible()
-    headline, bits = (page.locator(f"[data-picture={name}]") for name in ("headline", "bits"))
-    expecting(headline).to_contain_text(re.compile(r"weights 247 kB → [\d.]+ kB, \d+× smaller"))
-    expecting(headline).to_contain_text(re.compile(r"m and v 494 kB → [\d.]+ kB, \d+× smaller"))
-    for name in ("weights: code words", "m", "v"):
-        expecting(bits.get_by_text(re.compile(rf"^{name} [\d.]+ kB$"))).to_have_count(1)
-    visitor.check_on_first_screen(bits)
-    visitor.check()

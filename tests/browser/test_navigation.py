@@ -23,6 +23,7 @@ def test_settings_stay_under_back_forward_and_reload(tab: MakeTab) -> None:
     page.wait_for_function(f"({EDGE})()[0] > 200")
     coder = page.get_by_test_id("stSidebar").get_by_role("radio", name="Huffman (paper)")
     coder.click()
+    visitor.settled()  # a key pressed while the page still changes may get lost
     speed = page.get_by_role("slider", name="Speed")
     expecting(speed).to_have_attribute("aria-valuetext", "10/s")
     speed.press("ArrowLeft")

@@ -53,14 +53,17 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
 ) -> None:
     visitor = tab().open("/export")
     page = visitor.page
+    visitor.settled()  # a click while the page still changes may get lost
     page.get_by_text("Files of mine").click()
     visitor.expecting(page.get_by_text("Or a path on this machine")).to_be_visible()
     evil = tmp_path / "step-9.pt"
     evil.write_bytes(b"no checkpoint at all")
     upload(visitor, [*sorted(series.iterdir(), reverse=True), evil], "step-9.pt: not a torch.save")
     visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_be_visible()
+    visitor.settled()
     page.get_by_text("each tensor").click()
     visitor.expecting(page).to_have_url(re.compile("export_scope=each"))
+    visitor.settled()
     page.get_by_role("button", name="Compress 4 checkpoints").click()
     visitor.expecting(page.get_by_text("Verified: 4 steps, 0 to 3")).to_be_visible()
     for name in ("bytes", "distances"):
@@ -89,21 +92,24 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     visitor.check_fits()
 
     # To another page and back: it is still there, and can be closed.
-    page.get_by_role("link", name="Glossary").click()
-    visitor.expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
-    page.get_by_role("link", name="Export").click()
+    visitor.go("Glossary")
+    visitor.title("Glossary")
+    visitor.go("Export")
     visitor.expecting(page.get_by_text("Verified: 4 steps, 0 to 3")).to_be_visible()
+    visitor.settled()
     page.get_by_role("button", name="Close the upload").click()
     visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_have_count(0)
     upload(visitor, [chain], "This is the chain")  # and a chain of one's own comes back
+    visitor.settled()
     page.get_by_role("radio", name="Export it as it is").press("Space")
     visitor.expecting(page.get_by_text("Verified: 4 steps, 0 to 3")).to_be_visible()
 
     # Whoever was given the archive and its receipt has Inspect compare them.
     paper = tmp_path / "receipt.json"
     paper.write_bytes(receipt.dumped(told))
-    page.get_by_role("link", name="Inspect").click()
+    visitor.go("Inspect")
     visitor.expecting(page.get_by_text("This is the uploaded archive own-4steps")).to_be_visible()
+    visitor.settled()
     page.get_by_text("Check a receipt").click()
     chooser = page.locator(".st-key-inspect-receipting input[type=file]")
     check = page.get_by_role("button", name="Check the receipt")

@@ -38,6 +38,7 @@ def test_a_recording_then_a_run_of_ones_own(tab: MakeTab) -> None:
         expecting(page).to_have_url(re.compile(rf"={value}(&|$)"))
         visitor.settled()  # a click on the button of other settings would not count
 
+    visitor.settled()
     page.get_by_text("Settings", exact=True).click()
     fill("Crash at iteration T", 501)
     expecting(page.get_by_text("A whole number from 10 to 500.")).to_be_visible()
@@ -63,9 +64,11 @@ def test_a_recording_then_a_run_of_ones_own(tab: MakeTab) -> None:
     expecting(begin).to_have_count(0)
     expecting(page.get_by_text("Recorded", exact=True)).to_have_count(0)
     expecting(race).to_contain_text("crash at 10")
+    visitor.settled()
     page.get_by_role("radio", name="as measured").press("Space")
     expecting(race).to_contain_text("loss as measured")
     expecting(page).to_have_url(re.compile("recover_loss=as"))
+    visitor.settled()
     page.get_by_text("Right after restoring", exact=True).click()
     expecting(page.get_by_role("row").filter(has_text="LC run-length")).to_have_count(1)
     visitor.check_fits()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.browser.states import PATIENCE, settled
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -38,13 +40,15 @@ def test_two_links(tab: MakeTab, browser: Browser) -> None:
 
     with browser.new_context() as context:
         other = context.new_page()
-        other.set_default_timeout(60_000)
+        other.set_default_timeout(PATIENCE)
         other.goto(look)
         expecting(other.get_by_text("You are watching.")).to_be_visible()
         expecting(other.get_by_role("button", name="Start your own")).to_be_visible()
         expecting(other.get_by_role("button", name="Step", exact=True)).to_have_count(0)
         elsewhere = look.replace("127.0.0.1", "localhost")  # as from another machine
         other.goto(elsewhere)
+        expecting(other.get_by_text("You are watching.")).to_be_visible()
+        settled(other)
         other.get_by_role("button", name="Share").click()
         expecting(other.get_by_test_id("stCode")).to_have_text(elsewhere)
         other.goto(steer)

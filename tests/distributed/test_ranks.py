@@ -794,6 +794,7 @@ def test_in_an_object_store(scenario: Callable[[Path], None], cut: Path, tmp_pat
     assert ranks(4, scenario, tmp_path / "run") == [0] * 4
 
 
+@pytest.mark.exhaustive
 def test_a_store_that_falls_silent(cut: Path, tmp_path: Path) -> None:
     """See `silent`."""
     scenario = partial(silent, cut=cut)
@@ -811,6 +812,7 @@ def goes_on_in_store(folder: Path) -> None:
     goes_on(f"{BUCKET}/{folder.name}/killed")
 
 
+@pytest.mark.exhaustive
 def test_a_rank_is_killed_beside_a_store(cut: Path, tmp_path: Path) -> None:
     """And the training is started again."""
     run = tmp_path / "run"

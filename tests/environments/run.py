@@ -4,7 +4,7 @@
 
 Jobs, all of them by default:
 
-    base       the codec alone, with this Python
+    base       the codec alone, with this Python: its own tests run there too
     lowest     the same with the lowest versions that pyproject.toml allows
     3.12 3.13  the same with these Pythons; left out with a message where there is none
     dashboard  with the extra: every module, and `lcviz` in a headless browser
@@ -36,6 +36,10 @@ GOLDEN = ROOT / "tests" / "golden"
 TORCH = next(
     line for line in (ROOT / "requirements.txt").read_text().split() if line.startswith("torch==")
 )
+REQUIRED = "".join(path.read_text() for path in ROOT.glob("requirements*.txt"))
+PYTEST = re.findall(r"^(?:pytest|hypothesis).*", REQUIRED, re.MULTILINE)
+# What takes long in numpy.
+SOON = "not any_chain and not any_context_codes and not alphabet_for_each_moment and not any_number"
 START_SECONDS = 240  # until the server answers, on a slow machine
 PAGE_MS = 180_000  # until the page has its button, and then its picture
 _READ_ONLY = [  # run a command, of which the first argument is a folder that it cannot write to
@@ -86,7 +90,18 @@ def _wheel(folder: Path) -> Path:
 
 
 def _base(folder: Path, wheel: Path) -> dict[str, object]:
-    return _check_wheel(folder, sys.executable, [str(wheel)])
+    """The codec's tests run in a folder of their own, with what the wheel brings and pytest."""
+    findings = _check_wheel(folder, sys.executable, [str(wheel)])
+    tests = folder / "alone" / "tests"
+    for name in ("codec", "golden"):
+        shutil.copytree(ROOT / "tests" / name, tests / name)
+    for path in (ROOT / "pyproject.toml", *ROOT.glob("tests/*.py")):
+        shutil.copy(path, tests.parent / path.relative_to(ROOT))
+    new_python = str(folder / "env" / "bin" / "python")
+    _run([new_python, "-m", "pip", "install", "-q", *PYTEST])
+    command = [new_python, "-m", "pytest", "-p", "no:cacheprovider", "-n", "auto", "tests/codec"]
+    output = _run([*command, "-k", SOON], cwd=tests.parent)
+    return findings | {"tests": output.splitlines()[-1]}
 
 
 def _lowest(folder: Path, wheel: Path) -> dict[str, object]:

@@ -18,7 +18,6 @@ SETS = {
     "store_kills": ["--random", "150"],
     "disks": [],
     "interrupts": ["--random", "1000", "--chains", "200"],
-    "flips": [],
     "hostile": [],
     "fuzz": ["--inputs", "1000000"],
     "writers": [],

@@ -26,6 +26,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,19 +100,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--codes", type=int, default=len(CODES), help="1: EIO alone")
     parser.add_argument("--every", type=int, default=1, help="of so many calls one fails")
+    parser.add_argument("--sample", type=int, default=0, help="so many cases apart, one call each")
     parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
-    offset = 0  # so that all tasks together meet every kind of call
-    for what in TASKS:
-        for code in CODES[: options.codes]:
-            for when in ("before", "after", "lasting"):
-                offset += 1
-                number = offset % options.every
-                while one_fault(what, Refusal(number, code, when), met):
-                    number += options.every
+    cases = [*product(TASKS, CODES[: options.codes], ("before", "after", "lasting"))]
+    for offset in range(0, len(cases), options.sample or 1):
+        what, code, when = cases[offset]
+        number = offset % options.every  # so that all tasks together meet every kind of call
+        while one_fault(what, Refusal(number, code, when), met) and not options.sample:
+            number += options.every
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))

@@ -7,8 +7,9 @@ import re
 import runpy
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,18 +20,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 SETS = {
     # Calls that are refused, once or from there on, and what the kernel refuses.
     "disks": (
-        "--codes 1 --every 60 --stride 20",
+        "--codes 1 --every 12 --sample 2 --stride 20",
         "--codes 1 --every 9 --stride 20",
-        [(r"(\d+) calls refused", 15, 25)],
-    ),
-    # Bits and lengths of records in memory, as files, and of an archive.
-    "flips": (
-        "--every 99 --files 2000 --archive 900 --bits 1",
-        "--every 11 --files 700 --archive 320 --bits 1",
-        [
-            (r"(\d+) noticed, \d+ harmless, 0 UNNOTICED", 15, 40),
-            (r"files: (\d+) damaged, 0 un", 10, 20),
-        ],
+        [(r"(\d+) calls refused", 12, 25)],
     ),
     "fuzz": (
         "--inputs 500 --seed 1",
@@ -39,15 +31,15 @@ SETS = {
     ),
     # Files that are soon made, then all of these; a slow machine is no fault.
     "hostile": (
-        "--small --every 3 --seconds 120",
+        "--small --every 6 --seconds 120",
         "--small --seconds 120",
-        [(r"(\d+) cases, 0 WRONG", 16, 50)],
+        [(r"(\d+) cases, 0 WRONG", 8, 50)],
     ),
     # Every kind of writer, and a few chains that are interrupted often.
     "interrupts": (
-        "--every 7 --random 2 --chains 0",
+        "--every 20 --random 1 --chains 0",
         "--random 50 --chains 2",
-        [(r"(\d+) interrupted", 5, 60), (r"(0) lost", 0, 0)],
+        [(r"(\d+) interrupted", 2, 60), (r"(0) lost", 0, 0)],
     ),
     # Calls of a save, and a few random times.
     "kills": (
@@ -63,7 +55,7 @@ SETS = {
     "races": ("--cases 3", "", [(r"^(\d+) rounds of \1 cases, 0 differ\n$", 3, 10)]),
     # A few requests of a writer to a store, and a random time.
     "store_kills": (
-        "--random 0 --every 80",
+        None,
         "--random 1 --every 37",
         [
             (r"(\d+) planned, \1 reached", 1, 2),
@@ -83,14 +75,16 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize(
-    "longer",
-    [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.exhaustive)],
-)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=LINUX) if n in ("disks", "hostile", "interrupts") else n for n in SETS],
-)
+def cases() -> Iterator[Any]:
+    """Each set short, if there is a short one, and long."""
+    for name, (short, *_) in SETS.items():
+        marks = [LINUX] if name in ("disks", "hostile", "interrupts") else []
+        if short is not None:
+            yield pytest.param(name, False, id=f"{name}-short", marks=marks)
+        yield pytest.param(name, True, id=f"{name}-long", marks=[*marks, pytest.mark.exhaustive])
+
+
+@pytest.mark.parametrize(("name", "longer"), [*cases()])
 def test_a_quick_set_finds_nothing(
     name: str, longer: bool, forks: None, in_fork: Callable[..., tuple[int, str]]
 ) -> None:

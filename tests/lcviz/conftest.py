@@ -87,14 +87,8 @@ def settings_for() -> MakeSettings:
     return _settings
 
 
-@pytest.fixture(scope="session")
-def compiled() -> None:
-    """The codec's kernels: a run that waited for them would pause itself, as nobody watches it."""
-    codec.warm_up()
-
-
 @pytest.fixture
-def make_run(tmp_path: Path, compiled: None) -> Iterator[Callable[..., Run]]:
+def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """A paused run in its own directory, closed after the test: make_run(model, **changes)."""
     made: list[Run] = []
 
@@ -110,9 +104,7 @@ def make_run(tmp_path: Path, compiled: None) -> Iterator[Callable[..., Run]]:
 
 
 @pytest.fixture(scope="session")
-def finished_runs(
-    tmp_path_factory: pytest.TempPathFactory, compiled: None
-) -> Iterator[Callable[..., Run]]:
+def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     """A finished run, trained once for all tests that only look: finished_runs(model, **changes).
 
     Tests must not steer these runs, nor touch their files.

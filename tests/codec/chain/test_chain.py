@@ -35,6 +35,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.header import digest_word
 from codec.record.reason import Reason
+from codec.scheme.twins import takes_compiled
 from codec.storage import directory as storage
 from tests.bits import same
 
@@ -326,7 +327,8 @@ def test_a_record_that_fails_half_way(
     assert same(position.track.arrays, tracker.state)
     with pytest.raises(codec.RecordError, match=message):
         records.apply_checked(record, delta, position.track)
-    assert not same(position.track.arrays, tracker.state)  # half of it is already there
+    moved = not same(position.track.arrays, tracker.state)
+    assert moved or not takes_compiled()  # half of it is already there
 
     with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
         codec.restore(run, 3)
@@ -535,7 +537,7 @@ def test_archives_that_end_too_early(tmp_path: Path) -> None:
     codec.Chain(path).pack(archive := tmp_path / "run.lcc.zip")
     data = archive.read_bytes()
     assert len(data) > 2**16 + 1000  # zip readers look for the end in the last 64 KiB
-    for nbytes in (*range(1, 40), *range(40, len(data) - 1000, 999), *range(len(data))[-1000:]):
+    for nbytes in (*range(1, 40), *range(40, len(data) - 1000, 999), *range(len(data))[-1000::9]):
         with pytest.raises(ArchiveError, match=f"^the archive: ends too early, after {nbytes:,} b"):
             codec.Chain(io.BytesIO(data[:nbytes]))
     for other, reason in (

@@ -26,8 +26,6 @@ from codec.errors import (
 )
 from codec.rerun import GradientCheckpointer
 
-Saver = Callable[..., None]
-
 
 def net() -> torch.nn.Module:
     """A module with buffers, one of them 0-d, and tied weights."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from blake3 import blake3
 from hypothesis import assume, given, settings
 from hypothesis import example as case
@@ -292,6 +291,7 @@ def test_runs_have_the_classes_of_the_table() -> None:
 
 
 def test_examples_of_edits_and_numbers() -> None:
+    torch = pytest.importorskip("torch")
     printed = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
     assert len(printed) == 1
     for edit, after in printed:

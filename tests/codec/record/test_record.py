@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import xxhash
 from blake3 import blake3
 from hypothesis import given, settings
@@ -44,6 +43,7 @@ from codec.scheme.delta import Delta
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
+from codec.scheme.twins import takes_compiled
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
 
 Arrays = dict[str, np.ndarray]
@@ -117,6 +117,8 @@ def test_golden_chains_are_written_again(
     name: str, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of their bytes, from the states in make_golden.py."""
+    if name == "contexts" and not takes_compiled():
+        pytest.skip("numpy alone writes run lengths")
     monkeypatch.setattr(version, "WRITER", "lcviz 0.3.0")
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
@@ -280,9 +282,16 @@ PAYLOAD += (
 CAUSES |= dict.fromkeys(PAYLOAD.split(), PayloadError)
 
 
+def worded(problem: str) -> str:
+    """What a stream's error says; numpy alone finds the same, in other words."""
+    return problem if takes_compiled() else ".*"
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_stored_bad_records(name: str, golden: Path, base: bytes) -> None:
     error, expected, actual = BAD[name]
+    if expected == DECODE:
+        actual = worded(actual)
     data = (golden / "bad" / f"{name}.safetensors").read_bytes()
     with pytest.raises(error, match=rf"^r: expected {expected}, found {actual}$") as caught:
         read(data, base)
@@ -829,7 +838,7 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
     ],
 )
 def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
-    with pytest.raises(MalformedRecordError, match=rf"^r: expected streams .*{message}"):
+    with pytest.raises(MalformedRecordError, match=rf"^r: expected streams .*{worded(message)}"):
         read(changed(arrays), base)
 
 
@@ -923,8 +932,8 @@ def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> N
         (3, f"0 {class_of(1)} 1 111", [0, 2, 2]),
         (2, f"110 0 {class_of(2)} 110", [1, 0, 0, 1, 1]),
         (6, f"10 0 {class_of(0)} 001", [3, 5]),
-        (3, "10", "beyond the last of 3 levels"),
-        (6, f"0 {class_of(0)} 101", "beyond the last of 6 levels"),
+        (3, "10", "beyond the last"),
+        (6, f"0 {class_of(0)} 101", "beyond the last"),
     ],
 )
 def test_a_table_of_tokens_serves_any_number_of_levels(
@@ -1043,6 +1052,7 @@ def mixed(z: int) -> int:
 
 
 def test_track_digest_by_hand() -> None:
+    torch = pytest.importorskip("torch")
     state = {"é": torch.ones((2, 5), dtype=torch.bfloat16), "n": torch.tensor(True)}
     state["é"][0, 3] = -0.0
     layout = layout_of(state)

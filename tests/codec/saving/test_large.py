@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import codec
 from codec.record import record as records
@@ -20,6 +21,8 @@ def zeros() -> dict[str, np.ndarray]:
     return {"w": np.zeros(LARGE, np.float32), "v": np.zeros((1000, 7), np.float32)}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("kernels")  # numpy takes memory for each of them
 def test_a_tensor_of_more_than_2_31_elements_and_one_behind_it() -> None:
     rng = np.random.default_rng(0)
     state = zeros()

@@ -59,10 +59,10 @@ def exact_part(state: State, tracker: codec.Tracker) -> State:
     [
         {},
         {"scope": "tensor", "coder": "huffman"},
-        {"bits": None},
-        {"budget": 0.3},
-        {"budget": 0.3, "quantizer": "exponent"},
-        {"tolerance": 1e-3},
+        pytest.param({"bits": None}, marks=pytest.mark.exhaustive),
+        pytest.param({"budget": 0.3}, marks=pytest.mark.exhaustive),
+        pytest.param({"budget": 0.3, "quantizer": "exponent"}, marks=pytest.mark.exhaustive),
+        pytest.param({"tolerance": 1e-3}, marks=pytest.mark.exhaustive),
     ],
     ids=str,
 )

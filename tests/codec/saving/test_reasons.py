@@ -18,7 +18,6 @@ from codec.scheme import twins, warmup
 from codec.scheme.context import MOST_PLAIN
 from codec.scheme.tracker import Tracker
 from codec.storage.directory import Directory
-from codec.trainers.run import ChainRun
 
 Patch = pytest.MonkeyPatch
 Before = Callable[[codec.Checkpointer, Path, Patch], object]
@@ -48,6 +47,7 @@ def gain(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
 
 def unload(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
     """As if no kernels were loaded, and the state were large."""
+    pytest.importorskip("numba")
     patch.setattr(twins._choice, "is_loaded", False)
     patch.setattr(warmup, "PLAIN_SECONDS", 0)
 
@@ -127,8 +127,9 @@ def test_another_version_and_compact(tmp_path: Path, monkeypatch: Patch) -> None
 
 
 def test_a_trainer_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "codec.trainers.run")
-    run = ChainRun(tmp_path / "run.lcc", False, {})
+    trainers = pytest.importorskip("codec.trainers.run")
+    caplog.set_level("INFO", trainers.__name__)
+    run = trainers.ChainRun(tmp_path / "run.lcc", False, {})
     run.begin(0)
     for step in range(2):
         run.save(step, state(step))

@@ -28,7 +28,9 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run.lcc"
 
 
-@pytest.fixture(params=[False, True], ids=["here", "asynchronous"])
+@pytest.fixture(
+    params=[False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["here", "asynchronous"]
+)
 def opened(run: Path, request: pytest.FixtureRequest) -> Opened:
     def open_it(**settings: Any) -> codec.Checkpointer:
         return codec.Checkpointer(run, asynchronous=request.param, resume=True, **settings)

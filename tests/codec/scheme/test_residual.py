@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import CodeTableError, StreamError
 from codec.scheme import residual as residuals
-from codec.scheme.kernels import machine
 from codec.scheme.kernels.residuals import spread_bits_slowly
 from codec.scheme.limits import UNIT
 from codec.scheme.residual import LEAST, Elements, Residual, residual_of
@@ -213,11 +212,11 @@ def good() -> tuple[Residual, np.ndarray]:
     return r, old
 
 
+@pytest.mark.usefixtures("kernels")
 def test_spreading_bits_without_the_instruction() -> None:
     rng = np.random.default_rng(0)
     from numba import njit
 
-    machine.load()
     slow = njit(spread_bits_slowly)
     for _ in range(300):
         mask = int(

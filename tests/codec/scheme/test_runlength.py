@@ -369,7 +369,7 @@ def test_classes_that_do_not_exist() -> None:
         if kind < 84:
             assert np.flatnonzero(codec.decode(changed).codes).tolist() == [CLASSES[kind][0]]
         else:
-            with pytest.raises(StreamError, match=f"go on after {MAX_STREAM} elements"):
+            with pytest.raises(StreamError, match=r"go on after 2097152 el|ends within a token"):
                 codec.decode(changed)
 
 

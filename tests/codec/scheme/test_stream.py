@@ -27,6 +27,7 @@ from codec.scheme.payload import Constant
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
+from codec.scheme.twins import takes_compiled
 from codec.scheme.uniform import MAX_STEPS, levels_of
 
 UNIT = 2**16
@@ -170,7 +171,7 @@ ALL_FIELDS: dict[tuple[str, str], list[Any]] = {
     ("streams", "words and streams are uint32"): [[18], np.array([18]), u32([18])],
     ("streams", "[02] streams for 10 elements"): [np.zeros(0, U32), u32(18, 0)],
     ("streams", f"streams of (0|2|{2**27}) words, found 1"): [u32(n) for n in (0, 33, 2**32 - 1)],
-    ("streams", "end before 10 elements"): [u32(17), u32(16)],
+    ("streams", "end before 10 elements|ends within a token"): [u32(17), u32(16)],
     ("streams", "unused bits .* are not zero"): [u32(15)],
     ("streams", "go on after 10 elements"): [u32(19), u32(32)],
     ("stream_elements", "a stream has 65536 to 2097152 el"): [
@@ -245,7 +246,7 @@ def test_a_symbol_beyond_the_last_level() -> None:
     e = changed(e, table=CodeTable(lengths(5, 5, 1, 4, 0, 3, 0, 2, 0), 2), levels=e.levels[:4])
     # 1: class 1 of symbol 1 has the word 0; 1110 is class 0 of 2, 110 of 3, 10 of 4
     for bits, n, message in (
-        ("010", 4, "a symbol beyond the last of 4 levels"),
+        ("010", 4, "a symbol beyond the last"),
         ("0110", 3, None),
         ("0110", 2, "go on after 2 elements"),
         ("0110", 1, "go on after 1 elements"),
@@ -339,6 +340,7 @@ def by_two() -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(("zeros", "twice"), [(0.65, True), (0.9, False)])
 def test_tokens_are_looked_up_by_two_where_most_are_short(
     zeros: float, twice: bool, monkeypatch: pytest.MonkeyPatch
@@ -399,7 +401,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Guarded]]:
     monkeypatch.setattr(workers, "Scratch", make)
     monkeypatch.setattr(workers._crew, "idle", [])
     yield made
-    assert made
+    assert made or not takes_compiled()
     for one in made:
         one.check()
 

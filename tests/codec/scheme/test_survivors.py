@@ -210,6 +210,7 @@ PASSES: list[Any] = [
 
 
 @pytest.mark.parametrize(("u", "keep", "expected"), PASSES)
+@pytest.mark.usefixtures("kernels")
 def test_as_many_passes_as_exponents_need(
     u: np.ndarray, keep: int | None, expected: list[int] | None, passes: list[int]
 ) -> None:
@@ -217,6 +218,7 @@ def test_as_many_passes_as_exponents_need(
     assert expected is None or passes == expected
 
 
+@pytest.mark.usefixtures("kernels")
 def test_little_is_noted_in_vain() -> None:
     """The last tensor has the largest values, as in training: a probe sees them first."""
     rng = np.random.default_rng(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import codec
 from codec import child
 from codec.scheme import twins, warmup
+from codec.scheme.kernels import machine
 from codec.scheme.warmup import COMPILING_SECONDS, LOADING_SECONDS, NS_A_BYTE, NS_A_VALUE
 
 pytest.importorskip("numba")
@@ -62,6 +64,21 @@ def test_kernels_are_warm() -> None:
     assert run(WARM).split() == ["True", "True"]
 
 
+@pytest.mark.parametrize("file", ["kernels/machine.py", "limits.py"])
+def test_the_stamp_is_of_every_file(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme = tmp_path / "scheme"
+    shutil.copytree(machine.FOLDER.parent, scheme, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(machine, "FOLDER", scheme / "kernels")
+    stamp = machine.stamp.__wrapped__
+    assert stamp() == machine.stamp()
+    with (scheme / file).open("a") as opened:
+        opened.write("# edited")
+    assert stamp() != machine.stamp()
+
+
+@pytest.mark.exhaustive
 def test_an_edited_callee_is_noticed(tmp_path: Path) -> None:
     """numba itself looks at the file of a function alone; the stamp is that of the folder."""
     folder = tmp_path / "codec" / "scheme"
@@ -208,17 +225,6 @@ def test_what_is_large_waits_and_what_is_small_does_not(
     assert [warmup.is_too_slow(n) for n in (values - 10, values + 10)] == [False, True]
     monkeypatch.setattr(twins._choice, "is_loaded", True)
     assert not warmup.is_too_slow(values + 10)
-
-
-ENDS = """
-import time
-from codec.scheme import warmup
-
-warmup.load_beside()
-while warmup._beside.process is None:
-    time.sleep(0.01)
-print(warmup._beside.process.pid)
-"""
 
 
 def test_nothing_goes_on_behind_the_end(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import codec
 from codec.errors import TrackDigestError
@@ -179,6 +178,7 @@ def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     assert done == [0, 1]
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_piece_that_is_not_done_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -334,6 +334,9 @@ def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("compiled", [True, False])
 def test_arithmetic_that_readers_will_not_have(compiled: bool) -> None:
     """Flushed to zero, subnormals would lead others to another track."""
+    torch = pytest.importorskip("torch")
+    if compiled:
+        pytest.importorskip("numba")
     codec.set_threads(2)
     state = {"w": np.linspace(1, 2, 400_000, dtype=F32) * F32(2e-38)}
     tracker = codec.Tracker({"w": np.zeros(400_000, F32)})
@@ -349,6 +352,7 @@ def test_arithmetic_that_readers_will_not_have(compiled: bool) -> None:
     assert tracker.state["w"].any()
 
 
+@pytest.mark.usefixtures("kernels")
 def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     codec.set_threads(2)
     first, second = walk(1)
@@ -435,6 +439,7 @@ import atexit, os, threading
 import numpy as np
 import codec
 
+codec.warm_up()
 codec.set_threads(3)
 values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
 

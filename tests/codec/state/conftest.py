@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 
 @pytest.fixture(scope="session")
 def adam() -> Callable[[int], list[dict[str, Any]]]:
     """States of a training with Adam, from its first step on: eight moments of 788 numbers."""
+    torch = pytest.importorskip("torch")
 
     def states(steps: int) -> list[dict[str, Any]]:
         torch.manual_seed(0)

@@ -493,7 +493,7 @@ def mnist_folder() -> Path | None:
     ("data", "coder"),
     [("digits", "runlength"), pytest.param("mnist", "huffman", marks=pytest.mark.exhaustive)],
 )
-def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
+def test_accepted_sizes(kernels: None, make_run: MakeRun, data: str, coder: str) -> None:
     """LeNet-5, 2 bits, every iteration saved: a delta record is at most 4.2 % of float32 with
     the paper's code and far less with run lengths, and with the exponent stage alone at most
     15 %."""

@@ -23,7 +23,7 @@ MakeSettings = Callable[..., RunSettings]
 
 @pytest.fixture
 def manager(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings_for: MakeSettings, compiled: None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings_for: MakeSettings
 ) -> Iterator[Runs]:
     """A manager of its own, with a cheap example, its folder in tmp_path, a cap of 3."""
     monkeypatch.setattr(runs, "EXAMPLE", settings_for(stop_after=3))

@@ -108,7 +108,9 @@ def made(rng: np.random.Generator, n: int) -> list[Floats]:
     return states
 
 
-@pytest.mark.parametrize("batch", range(5))
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(1, 5))]
+)
 def test_runs_of_checkpoints(batch: int) -> None:
     """Levels, codes, tables, reuse of tables, every bit of the payload, and the track: 2,000 arrays
     in all."""
