@@ -1310,7 +1310,7 @@ def test_s3_asynchronously_and_in_commands(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
-    assert main(["pack", S3, "-o", zipped]) == main(["export", S3, "-o", file]) == 0
+    assert main(["pack", S3, "-o", zipped]) == main(["restore", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
     assert main(["compact", S3, "--base"]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
