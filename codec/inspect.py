@@ -57,7 +57,6 @@ The scheme
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
     STAGES             the stages of a save, in order, whose seconds a report has
-    load_beside        loads the kernels in a thread
 
 Records and chains
     Entry              a record's step, kind, file name and size
@@ -87,7 +86,6 @@ Files of others
     check_torch_file   raises an error unless torch.save can have written a file
     check_regular      raises an error unless a file is a regular one
     read_state         the state in a file
-    write_state        writes a state to a file
     to_safetensors     a state as the bytes of a safetensors file
     file_steps         reads the step of each file from the files' names
     steps_of_files     the files of a series by step
@@ -99,6 +97,7 @@ Files of others
     MAX_JSON           the most bytes of a JSON text
     MAX_TENSORS        the most tensors of a file
 """
+# ruff: noqa: F401  all names are for others
 
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.chain.replay import (
@@ -129,7 +128,6 @@ from codec.scheme.remainder import MOST_BEHIND, DeltaRest, Rest, restart_warning
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.tracker import check_same_layout
-from codec.scheme.warmup import load_beside
 from codec.state import file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
 from codec.state.policy import MOMENT, Policy, describe_moments, rules
@@ -140,7 +138,6 @@ from codec.state.tensor_files import (
     check_torch_file,
     read_state,
     to_safetensors,
-    write_state,
 )
 from codec.state.tensors import (
     CARRIER,
@@ -161,92 +158,3 @@ from codec.state.tree import Parts, flatten, leaves, unflatten
 from codec.storage.folder import check_regular
 from codec.storage.location import Location, fit_to_show
 from codec.storage.source import Entry, Source, entry_of
-
-__all__ = [
-    "CARRIER",
-    "CODERS",
-    "DEFAULT_DISTANCE",
-    "FORMAT",
-    "GRADIENTS",
-    "HEAD",
-    "LOSSY_DTYPES",
-    "MAX_JSON",
-    "MAX_STEP",
-    "MAX_TENSORS",
-    "MOMENT",
-    "MOST_BEHIND",
-    "PREFIX",
-    "QUANTIZERS",
-    "SCOPES",
-    "STAGES",
-    "SUFFIXES",
-    "TINY_ELEMENTS",
-    "TORCH",
-    "Arrays",
-    "Bucket",
-    "Buckets",
-    "CodeTable",
-    "Codes",
-    "DeltaRest",
-    "DryRun",
-    "Entry",
-    "Front",
-    "Group",
-    "Layout",
-    "Location",
-    "Node",
-    "Parts",
-    "Payload",
-    "Policy",
-    "Position",
-    "PrefixCode",
-    "Reason",
-    "Record",
-    "Rest",
-    "Source",
-    "TensorSpec",
-    "Track",
-    "base_of",
-    "by_numbers",
-    "check_array",
-    "check_regular",
-    "check_same_layout",
-    "check_torch_file",
-    "copy_arrays",
-    "delta_of",
-    "describe_moments",
-    "difference",
-    "element_bits",
-    "empty_codes",
-    "entry_of",
-    "file_steps",
-    "fit_to_show",
-    "flatten",
-    "following",
-    "from_arrays",
-    "huffman",
-    "is_tensor",
-    "is_unicode",
-    "layout_of",
-    "leaves",
-    "load_beside",
-    "lost_before",
-    "n_promoted",
-    "parsed",
-    "peek",
-    "read_state",
-    "record_nbytes",
-    "restart_warning",
-    "rules",
-    "runlength",
-    "same_bits",
-    "sealed_nbytes",
-    "short",
-    "state_nbytes",
-    "steps_of_files",
-    "to_arrays",
-    "to_safetensors",
-    "typed",
-    "unflatten",
-    "write_state",
-]

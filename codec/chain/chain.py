@@ -22,7 +22,6 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from codec import notebook
 from codec.errors import (
     ChainError,
     ChainNotFoundError,
@@ -117,19 +116,6 @@ class Chain:
         chain.n_read = chain.nbytes_read = 0
         chain._parts = ReadAhead(chain._partly_read) if self._source.is_remote else None
         return chain
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the bytes of its records, the newest first."""
-        colors = {"base": notebook.GRAY, "delta": notebook.BLUE}
-        bars = [
-            notebook.Bar(f"{e.kind} {e.step}", e.nbytes, f"{e.nbytes:,} bytes", colors[e.kind])
-            for e in reversed(self.entries)
-        ]
-        return notebook.bars_html(
-            f"{self.where}: {len(bars):,} records, {self.nbytes:,} bytes",
-            bars,
-            f"Steps {self.steps[0]} to {self.steps[-1]}.",
-        )
 
     def refresh(self) -> None:
         """List the records again. Raises ChainNotFoundError, ChainError."""

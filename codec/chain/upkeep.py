@@ -9,8 +9,6 @@ Not done here: when a base is due (saving.recorder).
 from __future__ import annotations
 
 import os
-import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,14 +27,12 @@ from codec.record.encode import Draft
 from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
-from codec.scheme.warmup import wait_for
 from codec.storage.location import Location
 from codec.storage.source import Entry, record_name
 
 from .chain import Chain
 from .replay import Position, Replay
 
-MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # limits on measuring a restore
 KEEP = 2  # bases: the newest may turn out to be damaged
 IF_NEWEST_FAILS = (
     "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
@@ -55,19 +51,12 @@ class Change:
     """A chain before and after `compact`.
 
     Attributes:
-        records: How many.
-        nbytes: Their bytes. Without ``base`` they never become more.
-        restore_seconds: Measured for the newest step.
+        records: How many there are.
+        nbytes: Bytes of all records.
     """
 
     records: tuple[int, int]
     nbytes: tuple[int, int]
-    restore_seconds: tuple[float, float]
-
-    @classmethod
-    def of(cls, before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
-        """From both measurements, as `_measured` returns them."""
-        return cls(*zip(before, after))  # type: ignore[arg-type]
 
 
 def compact(
@@ -107,7 +96,9 @@ def compact(
     Chain(location)
     with location.store() as directory:
         chain = Chain(location)
-        before, position = _measured(chain)
+        n_before, nbytes_before = len(chain.entries), chain.nbytes
+        with with_advice(IF_NEWEST_FAILS):
+            position = chain.at()
         if position.entry.kind != "base" and not position.has_gradients:
             same_step = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, same_step)  # the restore has passed such a base over: raise why
@@ -119,7 +110,8 @@ def compact(
         needless = superseded(intact, keep)
         _check(chain, [e for e in intact if e not in needless], progress)
         directory.remove(e.name for e in needless)
-        return Change.of(before, _measured(Chain(location))[0])
+        after = Chain(location)
+        return Change((n_before, len(after.entries)), (nbytes_before, after.nbytes))
 
 
 def pack(
@@ -245,22 +237,6 @@ def with_advice(advice: str) -> Iterator[None]:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}; {advice}") from exc
     except ParentError as exc:
         raise ParentError(f"{exc}; {advice}") from exc
-
-
-def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
-    """Number of records, their bytes, seconds to restore the newest step; and its position.
-
-    A long restore is measured once. Of short ones the fastest of a few counts.
-    """
-    wait_for(chain.nbytes)  # else the first restore would include the time to load the kernels
-    times: list[float] = []
-    while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
-        with warnings.catch_warnings(action="ignore" if times else None):  # warn only once
-            started = time.perf_counter()
-            with with_advice(IF_NEWEST_FAILS):
-                position = chain.at()
-            times.append(time.perf_counter() - started)
-    return (len(chain.entries), chain.nbytes, min(times)), position
 
 
 def _base(position: Position) -> bytes:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,14 @@ from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import check_step
 from codec.scheme.coding import KEYS
 from codec.scheme.remainder import DeltaRest, Rest, describe_behind, restart_warning
-from codec.state.file_steps import Series, mappings, numbered, whole_numbers
+from codec.state.file_steps import Series, numbered, steps_of_files, whole_numbers
 from codec.state.policy import describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
 from codec.storage import guard as guards
-from codec.storage.directory import remove_unused
 from codec.storage.location import Location
 from codec.storage.source import Entry
 
 from . import distributed, tensors
-from .resume import Plan, mapping_of, plan
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -222,11 +219,13 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
-    """Write the state of one step to a .safetensors file (tensors only) or a .pt file.
+    """Write the state of one step, or of all steps, to .safetensors (tensors only) or .pt files.
 
     Of distributed checkpoints, RUN is the step: its metadata is unpickled, so restore only what
     people you trust have saved.
     """
+    if options.all is not None:
+        return _restore_all(options)
     path = options.output
     kind = kind_of(path)
     chain = distributed.chain_or_step(options)
@@ -243,10 +242,8 @@ def restore(options: argparse.Namespace) -> int:
     return _answer(options, answer, line, _describe_left_out(left_out))
 
 
-def export(options: argparse.Namespace) -> int:
-    """Write the state of one step, or of all steps, to .safetensors or .pt files."""
-    if options.all is None:
-        return restore(options)
+def _restore_all(options: argparse.Namespace) -> int:
+    """Write the state of each step to a file in a folder."""
     if options.step is not None:
         raise SettingsError("--all and --step exclude each other; give one of them")
     chain, folder = Chain(options.run), options.output
@@ -255,7 +252,7 @@ def export(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise WriteError(f"{folder}: is no folder and cannot become one: {exc}") from exc
-    left_out, done, progress = 0, 0, Progress("exporting", "step")
+    left_out, done, progress = 0, 0, Progress("restoring", "step")
     for done, position in enumerate(chain.every_step(), 1):
         path = folder / f"{position.step:08d}.{options.all}"
         left_out += write_state(path, position.whole(), options.all)[1]
@@ -267,24 +264,18 @@ def export(options: argparse.Namespace) -> int:
 def compress(options: argparse.Namespace) -> int:
     """Make a chain from a series of .safetensors or .pt files, one step per file.
 
-    With --resume, the chain is continued. Files whose steps it has are skipped; those of its bases
-    are compared bit by bit, and the newest one in all that is stored exactly. Files older than the
-    oldest step of a compacted chain are skipped too; all others must come after the newest step. If
-    a file differs, or the chain has it under another step, nothing is written.
+    With --resume, the chain is continued by the files whose steps come after its newest. All others
+    are skipped; they are not compared with the chain.
     """
     settings = {key: getattr(options, key) for key in KEYS}
     policy = rules(options.policy) or None  # None: the chain's
-    place = Location(options.output)
-    mappings, where = _mappings(options), str(place)
+    series, where = _series(options), str(Location(options.output))
     rows: list[dict[str, Any]] = []
     deltas: list[DeltaRest] = []
-    with _unused_removed(place.path), _checkpointer(options, policy, settings) as chain:
-        existing = Chain(chain.path) if chain.step is not None else None
-        series = _series(mappings, existing)
+    with _checkpointer(options, policy, settings) as chain:
         _say_series(series, guessed=options.steps is None)
-        planned = plan(series, existing, chain.policy) if existing else Plan([], [], series)
-        _say_skipped(planned, where)
-        new, progress = planned.new, Progress("compressing", "file")
+        new = series if chain.step is None else _after(chain.step, series, Chain(chain.path))
+        progress = Progress("compressing", "file")
         try:
             for step, path in new:
                 state = read_state(path)
@@ -303,14 +294,14 @@ def compress(options: argparse.Namespace) -> int:
         "output": where,
         "records": rows,
         "steps": [{"step": step, "source": str(path)} for step, path in series],
-        "skipped": [step for step, _ in sorted(planned.stored + planned.removed)],
+        "skipped": [step for step, _ in series[: len(series) - len(new)]],
     }
     lines = [
         f"step {row['step']:>8}  {row['kind']:<5}  {row['bytes']:>12,} bytes  "
         f"{row['full_bytes'] / row['bytes']:>7.1f} x smaller  {row['source']}"
         for row in rows
     ]
-    nothing = f"nothing to do: {where} is at step {newest} and has every file"
+    nothing = f"nothing to do: {where} is at step {newest}, and no file comes after it"
     return _answer(options, answer, *(lines or [nothing]), restart_warning(deltas))
 
 
@@ -325,13 +316,11 @@ def compact(options: argparse.Namespace) -> int:
         answer, line = distributed.compact(chain, options)
         return _answer(options, answer, line)
     change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
-    names = {"records": "records", "bytes": "nbytes", "restore_seconds": "restore_seconds"}
-    pairs = {key: getattr(change, name) for key, name in names.items()}
+    pairs = {"records": change.records, "bytes": change.nbytes}
     answer = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
     lines = [
-        f"{when} {records:,} records, {nbytes:,} bytes, newest step restored in "
-        f"{1000 * seconds:.1f} ms"
-        for when, records, nbytes, seconds in zip(("before:", "after: "), *pairs.values())
+        f"{when} {records:,} records, {nbytes:,} bytes"
+        for when, records, nbytes in zip(("before:", "after: "), *pairs.values())
     ]
     return _answer(options, answer, *lines)
 
@@ -351,40 +340,47 @@ def unpack(options: argparse.Namespace) -> int:
     return _answer(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
 
 
-def _mappings(options: argparse.Namespace) -> list[Series]:
-    """The ways to number the files, the usual one first; files by rising step. Raises
-    SettingsError."""
+def _series(options: argparse.Namespace) -> Series:
+    """The files with their steps, by rising step. Raises SettingsError."""
     for path in options.files:
         if path.is_dir():
             raise SettingsError(f"{path}: is a directory; name its files")
         kind_of(path)
     if options.steps is not None:
-        ways = [numbered(options.files, None if options.steps == "order" else options.steps)]
+        series = numbered(options.files, None if options.steps == "order" else options.steps)
     else:
         try:
-            ways = mappings(options.files)
+            series = steps_of_files(options.files)
         except SettingsError as exc:
             exc.add_note(
                 "give the steps in the order of the files: --steps 0,10,20 or, for 0, 1, 2…, "
                 "--steps order"
             )
             raise
-    for step, _ in ways[0]:
-        check_step(step, None)
-    return ways
-
-
-def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
-    """The way to number the files that fits the chain; says so if it is not the usual one."""
-    series = mapping_of(mappings, chain.steps if chain else ())
-    if chain and series is not mappings[0]:
-        say(
-            f"the last whole numbers of the names do not fit the steps of {chain.where}; other "
-            "numbers of the names do, and are used as the steps"
-        )
     for step, _ in series:
         check_step(step, None)
     return series
+
+
+def _after(newest: int, series: Series, chain: Chain) -> Series:
+    """The files that a chain can append; says how many others there are.
+
+    Raises StepOrderError for a file between two steps of the chain.
+    """
+    for step, path in series:
+        if chain.steps[0] < step < newest and step not in chain.steps:
+            raise StepOrderError(
+                f"{path}: is step {step}, which {chain.where} lacks and cannot add before its "
+                f"newest step, {newest}; leave such files out, give their steps with --steps, or "
+                "choose another output"
+            )
+    new = [(step, path) for step, path in series if step > newest]
+    if n_skipped := len(series) - len(new):
+        say(
+            f"{n_skipped} of {len(series)} files skipped, by their steps: {chain.where} is at "
+            f"step {newest}"
+        )
+    return new
 
 
 def _say_series(series: Series, guessed: bool) -> None:
@@ -405,18 +401,6 @@ def _say_series(series: Series, guessed: bool) -> None:
             say(f"its name has {count}: step {step} is used; --steps gives another step")
 
 
-def _say_skipped(planned: Plan, where: str) -> None:
-    n = sum(map(len, (planned.stored, planned.removed, planned.new)))
-    if planned.stored:
-        say(f"{len(planned.stored)} of {n} files skipped: {where} has them")
-    if planned.removed:
-        step, path = planned.removed[-1]
-        say(
-            f"{len(planned.removed)} of {n} files skipped, up to {path} (step {step}): {where} "
-            "keeps no history before its oldest step"
-        )
-
-
 def _checkpointer(
     options: argparse.Namespace, policy: Mapping[str, str] | None, settings: Mapping[str, Any]
 ) -> Checkpointer:
@@ -424,18 +408,6 @@ def _checkpointer(
         return Checkpointer(options.output, policy=policy, resume=options.resume, **settings)
     except StepOrderError as exc:
         exc.add_note("on the command line that is --resume")
-        raise
-
-
-@contextmanager
-def _unused_removed(path: str | Path) -> Iterator[None]:
-    """Remove the new directories that a failed command leaves empty."""
-    places = (path, *path.parents) if isinstance(path, Path) else ()
-    made = [place for place in places if not os.path.exists(place)]
-    try:
-        yield
-    except BaseException:
-        remove_unused(made)
         raise
 
 

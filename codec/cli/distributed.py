@@ -39,7 +39,7 @@ def _step_at(place: str) -> Step | None:
     if isinstance(path, Path) and not _holds_dcp_files(path):
         return None
     try:
-        from codec.dcp.files import METADATA, marks, step_at
+        from codec.dcp.files import METADATA, step_at
         from codec.dcp.reader import newest_step
         from codec.dcp.steps import describe_broken, describe_none_whole
     except ImportError:  # without torch, what is there stays unknown
@@ -47,9 +47,6 @@ def _step_at(place: str) -> Step | None:
     step = step_at(place)
     if step.has(METADATA):
         return step
-    with suppress(OSError, ChainError):  # a server may list nothing
-        if marks(step):
-            return step
     if newest := newest_step(place):
         return step_at(newest)
     if reason := describe_broken(step) or describe_none_whole(Location(place).folder()):

@@ -64,10 +64,8 @@ def _parser(program: str = PROGRAM) -> Parser:
     _step(info, "the step of a chain whose tensors are listed (default: the newest)")
     _with_run(sub, commands.verify, OR_STEP)
     restore = _with_run(sub, commands.restore, OR_STEP)
-    _step_and_output(restore, "the .safetensors or .pt file to write")
-    export = _with_run(sub, commands.export)
-    _step_and_output(export, "the .safetensors or .pt file to write; with --all a folder")
-    export.add_argument(
+    _step_and_output(restore, "the .safetensors or .pt file to write; with --all a folder")
+    restore.add_argument(
         "--all", choices=("safetensors", "pt"), help="write all steps, as files of this kind"
     )
     compact = _with_run(sub, commands.compact, OR_STEP)
@@ -153,8 +151,8 @@ def _add_compress_options(parser: Parser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="continue an existing chain, with its settings where none are given; files that it "
-        "has are skipped, others must come after its newest step",
+        help="continue an existing chain, with its settings where none are given, by the files "
+        "whose steps come after its newest; others are skipped",
     )
 
 

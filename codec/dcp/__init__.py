@@ -12,7 +12,7 @@ Read in this order:
     chunks        what DCP asks to write, and which of it is lossy
     bundles       tracks and digests that a rank keeps between saves
     rank_writer   one rank's part of a save
-    files         a step's directory: records, marks, and the chain that leads to a record
+    files         a step's directory: records, and the chain that leads to a record
     reader        the public class for loads
     retention     removes old steps
     steps         a step as a whole: its records, a check, its state

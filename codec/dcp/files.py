@@ -1,4 +1,4 @@
-"""A step's directory and its files: records, and the marks that say the step is whole.
+"""A step's directory and its files: records, and what says that the step is whole.
 
     run/step-9/__0_5f0c….base.safetensors
     run/step-10/__0_a81b….delta.safetensors     <- builds on it
@@ -39,7 +39,6 @@ METADATA = ".metadata"
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one
 _DIGITS = re.compile(f"[0-9a-f]{{{DIGITS}}}")
 _FILE = re.compile(rf"__[0-9]{{1,9}}_{_DIGITS.pattern}\.(?:base|delta)\.safetensors")
-_MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
 @dataclass(frozen=True)
@@ -108,24 +107,9 @@ def step_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | N
     return Step(Location(f"{run}{mark}{query}", storage_options).folder(), name)
 
 
-def mark_of(rank: int | None) -> str:
-    """The file that says a step is whole: DCP's, or that of a rank that saved by itself."""
-    return METADATA if rank is None else f"__{rank}{METADATA}"
-
-
-def marks(step: Step) -> list[str]:
-    """The files that say that a step is whole, or a rank's part of it. Raises OSError."""
-    return marks_among(step.files())
-
-
-def marks_among(files: Iterable[str]) -> list[str]:
-    """Those of these files that are marks."""
-    return sorted(name for name in files if _MARK.fullmatch(name))
-
-
-def is_of(name: str, rank: int | None) -> bool:
-    """Whether a file is a record of this rank; of any rank if it is None."""
-    return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
+def is_record(name: str) -> bool:
+    """Whether a file is a rank's record."""
+    return bool(_FILE.fullmatch(name))
 
 
 def is_temporary(name: str) -> bool:
@@ -167,7 +151,7 @@ def records_in(of: Any, step: Step) -> tuple[RecordAt, ...]:
         if not is_name(name) or not _DIGITS.fullmatch(digits):
             raise ValueError("invalid names")
         needs.append(RecordAt(name, rank, "delta" if needs else "base", digits))
-    if not needs or not all(is_of(at.file, rank) for at in needs):
+    if not needs or not all(is_record(at.file) for at in needs):
         raise ValueError("invalid names")
     return tuple(needs)
 

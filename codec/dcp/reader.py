@@ -8,18 +8,15 @@ Not done here: which part of which chunk goes where (DCP's planner).
 from __future__ import annotations
 
 import io
-import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
-from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from codec import version
@@ -43,9 +40,6 @@ from .files import (
     StepFiles,
     chain_of,
     check_steps_exist,
-    mark_of,
-    marks,
-    marks_among,
     rebuilt,
     step_at,
 )
@@ -77,7 +71,6 @@ class ChainReader(FileSystemReader):
         super().__init__("")
         self._options = storage_options
         self.go_to(step_at(path, storage_options))
-        self._failure: ChainError | None = None  # from reading the metadata of all ranks
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Set the directory of the next load. Raises SettingsError."""
@@ -90,46 +83,32 @@ class ChainReader(FileSystemReader):
         self._step = step
         self.fs, self.path = StepFiles(step), str(step)
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """Read DCP's metadata. Raises ChainNotFoundError, or ChainError if it is damaged.
+    def read_metadata(self) -> Metadata:
+        """DCP's metadata. If they cannot be read, using them raises ChainNotFoundError, ChainError.
 
-        DCP asks for the metadata of all ranks, then for this rank's own, and turns two failures
-        into an AssertionError. So the second call returns metadata that raise our error when used.
+        DCP would turn an error of this method into an AssertionError. It asks no further, for the
+        metadata of each rank, as this method takes no arguments.
         """
-        rank = kwargs.get("rank")
         try:
-            metadata = self._metadata(*args, **kwargs)
+            return self.metadata()
         except ChainError as exc:
-            if rank is None:
-                self._failure = exc
-                raise
-            first, self._failure = self._failure, None
-            if first is None:
-                raise
-            return _Unreadable(exc if isinstance(first, ChainNotFoundError) else first)
-        self._failure = None
-        return metadata
+            return _Unreadable(exc)
 
-    def _metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        rank = kwargs.get("rank")
+    def metadata(self) -> Metadata:
+        """DCP's metadata. Raises ChainNotFoundError, or ChainError if they are damaged."""
         try:
-            return super().read_metadata(*args, **kwargs)
+            return super().read_metadata()
         except FileNotFoundError as exc:
-            raise ChainNotFoundError(_no_metadata(self._step, rank)) from exc
+            raise ChainNotFoundError(_no_metadata(self._step)) from exc
         except Exception as exc:  # a truncated pickle can raise anything
             raise ChainError(
-                f"{self._step}/{mark_of(rank)}: DCP's metadata cannot be read: {exc!r}; load "
-                "another step, or put this file back from a copy"
+                f"{self._step}/{METADATA}: DCP's metadata cannot be read: {exc!r}; load another "
+                "step, or put this file back from a copy"
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Fill the planner's tensors. Raises ChainError if it asks for more than was saved."""
+        """Fill the planner's tensors."""
         step = self._step
-        if not self.use_collectives and (names := self._unfilled(plan, planner)):
-            raise ChainError(
-                f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
-                f"this load asks for of {short(names)}; load on as many ranks, with the same shards"
-            )
         items_by_record: dict[tuple[RecordAt, ...], dict[str, list[ReadItem]]] = {}
         for item in plan.items:
             needs, tensor = read_item(self.storage_data[item.storage_index], step)
@@ -140,22 +119,6 @@ class ChainReader(FileSystemReader):
         future: Future[None] = Future()
         future.set_result(None)
         return future
-
-    def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
-        """Names of tensors that this load would fill only in part: DCP would not complain.
-
-        Empty for a planner without a state_dict.
-        """
-        saved = {index.fqn for index in self.storage_data}
-        unfilled: dict[str, int] = {}  # name -> elements
-        for name, value in getattr(planner, "state_dict", {}).items():
-            if name in saved and isinstance(value, torch.Tensor):
-                local = value.to_local() if isinstance(value, DTensor) else value
-                unfilled[name] = 0 if hasattr(local, "local_shards") else local.numel()
-        for item in plan.items:
-            if item.dest_index.fqn in unfilled:
-                unfilled[item.dest_index.fqn] -= math.prod(item.lengths)
-        return [name for name, n in unfilled.items() if n > 0]
 
     def _read(
         self, position: Position, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
@@ -197,20 +160,14 @@ class _Unreadable(Metadata):
     state_dict_metadata = planner_data = storage_data = storage_meta = version = _field
 
 
-def _no_metadata(step: Step, rank: int | None) -> str:
-    """Why a directory has no whole checkpoint. rank: of a save without collectives, or None."""
+def _no_metadata(step: Step) -> str:
+    """Why a directory has no whole checkpoint."""
     try:
         files, below = step.files(), _marked_below(step)
     except OSError as exc:
         return f"{step}: cannot be listed: {exc}"
     if not files and not below and (not isinstance(p := step.place, Path) or not p.is_dir()):
         return f"{step}: there is no such directory"
-    if names := marks_among(files):
-        return (
-            f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(names)} "
-            f"others, {short(names)}: these ranks saved without collectives, each for itself; "
-            "load on as many ranks, or another step where this rank's save failed"
-        )
     text = f"{step}: holds no whole checkpoint: a save that failed leaves no .metadata"
     return f"{text}; its directories do, {short(below)}: load one of these" if below else text
 
@@ -220,7 +177,7 @@ def _marked_below(step: Step) -> list[str]:
     place = step.place
     if not isinstance(place, Path):
         return []
-    return sorted({path.parent.name for path in place.glob("*/*.metadata")})
+    return sorted({path.parent.name for path in place.glob(f"*/{METADATA}")})
 
 
 def needed(
@@ -243,11 +200,9 @@ def needed(
 
 def needed_names(step: Step) -> set[str]:
     """The names of the steps that a step needs, see `needed`."""
-    names = {step.name}
-    for metadata in metadata_of(step):
-        for item in (metadata.storage_data or {}).values():
-            names |= {at.step for at in read_item(item, step)[0]}
-    return names
+    stored = metadata_of(step).storage_data or {}
+    needs = (at for item in stored.values() for at in read_item(item, step)[0])
+    return {step.name, *(at.step for at in needs)}
 
 
 def newest_step(
@@ -257,7 +212,7 @@ def newest_step(
 
     A step is complete once it has its `.metadata`, which DCP writes last. The last number in a
     directory's name decides which step is the newest: "step-10" comes after "step-9". Directories
-    without a number do not count, nor do steps saved without collectives. Nothing is unpickled.
+    without a number do not count. Nothing is unpickled.
 
     Args:
         path: The directory or URL that holds the steps' directories.
@@ -289,20 +244,13 @@ def numbered_steps(run: Folder) -> list[Step]:
     return sorted(numbered, key=lambda step: whole_numbers(step.name)[-1])
 
 
-def metadata_of(step: Step) -> Iterator[Metadata]:
-    """The metadata of all ranks together, or of each rank if they saved without collectives."""
-    if step.has(METADATA):
-        yield _reader_of(step).read_metadata()
-        return
-    names = marks(step)
-    if METADATA in names or not names:  # it is no file, or was written meanwhile
-        yield _reader_of(step).read_metadata()
-        return
-    for name in names:
-        yield _reader_of(step).read_metadata(rank=int(name[2:].partition(".")[0]))
+def metadata_of(step: Step) -> Metadata:
+    """A step's metadata. Raises what `ChainReader.metadata` raises."""
+    return reader_of(step).metadata()
 
 
-def _reader_of(step: Step) -> ChainReader:
+def reader_of(step: Step) -> ChainReader:
+    """A reader of this step."""
     reader = ChainReader(".")
     reader.go_to(step)
     return reader
@@ -327,10 +275,8 @@ def resume_from(step: Step, rank: int, overrides: Overrides) -> tuple[RankState,
 
 
 def _state_at(step: Step, rank: int, overrides: Overrides) -> tuple[RankState, ChainSettings]:
-    by_rank = not step.has(METADATA)  # saved without collectives
-    metadata = _reader_of(step).read_metadata(**({"rank": rank} if by_rank else {}))
     chunks: dict[tuple[RecordAt, ...], list[str]] = {}
-    for item in (metadata.storage_data or {}).values():
+    for item in (metadata_of(step).storage_data or {}).values():
         needs, name = read_item(item, step)
         chunks.setdefault(needs, []).append(name)
     n = max((len(needs) - 1 for needs in chunks), default=0)  # all ranks write bases together

@@ -22,7 +22,7 @@ from codec.errors import ChainError, SourceError
 from codec.storage.directory import write_errors
 from codec.storage.folder import Folder
 
-from .files import METADATA, Step, is_name, is_of, is_temporary, mark_of, marks
+from .files import METADATA, Step, is_name, is_record, is_temporary
 from .reader import needed_names, numbered_steps, steps_in
 
 EARLIER = ".earlier-steps.json"  # names of directories, oldest first
@@ -65,23 +65,23 @@ class Retention:
             data = json.dumps([other.name for other in others]).encode()
             step.run.put(f"{step.name}/{EARLIER}", data)
 
-    def remove_old(self, ranks: int) -> None:
+    def remove_old(self) -> None:
         """Remove steps that are no longer needed; failures are logged.
 
         ranks: How many ranks save, for steps where each rank writes its own metadata.
         """
         try:
-            self._remove_superseded(ranks)
+            self._remove_superseded()
         except (ChainError, OSError) as exc:
             _log.warning("earlier steps stay: %s", exc)
 
-    def _remove_superseded(self, ranks: int) -> list[Step]:
+    def _remove_superseded(self) -> list[Step]:
         """Remove steps that are no longer needed; returns them. Raises ChainError, OSError."""
-        gone, broken = self._superseded(ranks)
+        gone, broken = self._superseded()
         # Newest first, and metadata before records: whenever this is interrupted, each step that
         # has metadata is whole.
-        for step in reversed(broken):
-            step.run.remove_all(step.name, marks(step))
+        for step in filter(lambda step: step.has(METADATA), reversed(broken)):
+            step.run.remove_all(step.name, [METADATA])
         for step in gone:
             _remove(step)
             self.forget(step)
@@ -95,8 +95,7 @@ class Retention:
         Args:
             run: The run. Nobody may be saving into it.
             keep: How many of the newest whole steps stay, by the last number in their names. Steps
-                without a number, those saved without collectives, and those of other writers than
-                ChainWriter stay too.
+                without a number, and those of other writers than ChainWriter stay too.
 
         Returns:
             The names of the removed steps.
@@ -109,12 +108,12 @@ class Retention:
         try:
             numbered = [step for step in numbered_steps(run) if step.has(METADATA)]
             retention._steps = [step for step in numbered if retention._needed(step)]
-            gone = retention._remove_superseded(1) if retention._steps else []
+            gone = retention._remove_superseded() if retention._steps else []
         except OSError as exc:
             raise ChainError(f"{run}: cannot be read, or steps not removed: {exc}") from exc
         return [step.name for step in gone]
 
-    def _superseded(self, ranks: int) -> tuple[list[Step], list[Step]]:
+    def _superseded(self) -> tuple[list[Step], list[Step]]:
         """The steps to remove, and these with all that cannot be loaded without them; oldest first.
 
         Raises:
@@ -123,7 +122,7 @@ class Retention:
         """
         run = self._steps[-1].run
         steps = [step for step in self._steps if step.run == run]
-        old = before_newest(steps, [_is_whole(step, ranks) for step in steps], self._keep)
+        old = before_newest(steps, [step.has(METADATA) for step in steps], self._keep)
         needed_steps = self._needs_of(steps[len(old) :]) if old else set()
         if needed_steps.issuperset(old):
             return [], []
@@ -137,23 +136,17 @@ class Retention:
 
     def _needed(self, step: Step) -> frozenset[Step]:
         """`needed`, cached; nothing if the step is not whole, or not saved by a ChainWriter."""
-        files = [(mark, step.run.version(f"{step.name}/{mark}")) for mark in marks(step)]
-        if not files:
+        if not step.has(METADATA):
             return frozenset()
+        version = step.run.version(f"{step.name}/{METADATA}")
         cached = self._needs.get(step)
-        if cached is None or cached[0] != files:
+        if cached is None or cached[0] != version:
             try:
                 needs = frozenset(map(step.beside, needed_names(step)))
             except SourceError:  # plain DCP's
                 needs = frozenset()
-            cached = self._needs[step] = files, needs
+            cached = self._needs[step] = version, needs
         return cached[1]
-
-
-def _is_whole(step: Step, ranks: int) -> bool:
-    """Whether all ranks can load a step. Raises OSError."""
-    names = set(marks(step))
-    return METADATA in names or names >= {mark_of(rank) for rank in range(ranks)}
 
 
 def _earlier(step: Step) -> list[Step]:
@@ -170,6 +163,6 @@ def _remove(step: Step) -> None:
 
     Raises OSError.
     """
-    ours = [f for f in step.files() if f == EARLIER or is_of(f, None) or is_temporary(f)]
+    ours = [f for f in step.files() if f == EARLIER or is_record(f) or is_temporary(f)]
     step.run.remove_all(step.name, ours)
     step.run.remove_empty(step.name)

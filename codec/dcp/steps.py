@@ -21,9 +21,9 @@ from codec.errors import ChainError, LccError, RecordError
 from codec.storage.folder import Folder
 
 from .chunks import fqn_of
-from .files import METADATA, RecordAt, Step, chain_of, check_newest, is_of, marks, marks_among
+from .files import METADATA, RecordAt, Step, chain_of, check_newest, is_record
 from .rank_writer import read_item
-from .reader import ChainReader, metadata_of, numbered_steps, steps_in
+from .reader import metadata_of, numbered_steps, reader_of, steps_in
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ def records_of(step: Step) -> list[StepRecord]:
         SourceError: No ChainWriter saved it.
     """
     chunks: dict[tuple[RecordAt, ...], list[str]] = {}
-    for metadata in metadata_of(step):
-        for item in (metadata.storage_data or {}).values():
-            needs, name = read_item(item, step)
-            chunks.setdefault(needs, []).append(name)
+    for item in (metadata_of(step).storage_data or {}).values():
+        needs, name = read_item(item, step)
+        chunks.setdefault(needs, []).append(name)
     found = [StepRecord(needs, tuple(names)) for needs, names in chunks.items()]
     return sorted(found, key=lambda record: (record.at.rank, record.at.file))
 
@@ -73,7 +72,7 @@ def describe_broken(step: Step) -> str:
     """
     with suppress(OSError, ChainError):
         files = step.files()
-        if any(is_of(name, None) for name in files) and not marks_among(files):
+        if any(map(is_record, files)) and METADATA not in files:
             return _describe_broken(step)
     return ""
 
@@ -99,11 +98,12 @@ def _users_of(step: Step) -> tuple[list[str], bool]:
     A step needs the directory of this name, or files of these names, wherever they lie now. It is
     not sure if the metadata of a step cannot be read. Raises OSError.
     """
-    files = {name for name in step.files() if is_of(name, None)}
+    files = {name for name in step.files() if is_record(name)}
     users, is_sure = [], True
     for other in steps_in(step.run):
         try:
-            needs = {at for r in records_of(other) for at in r.needs} if marks(other) else set()
+            others = records_of(other) if other.has(METADATA) else []
+            needs = {at for record in others for at in record.needs}
             if other != step and any(at.step == step.name or at.file in files for at in needs):
                 users.append(other.name)
         except LccError:
@@ -115,21 +115,8 @@ def describe_none_whole(run: Folder) -> str:
     """Why a directory of steps has no newest one; "" if it holds no steps, or cannot be listed."""
     failed = ""
     with suppress(OSError, ChainError):
-        steps = numbered_steps(run)[::-1]
-        for step in steps:
-            step_marks = marks(step)
-            if METADATA in step_marks:
-                failed = failed or (
-                    f"{step}: its {METADATA} is no file, or was written just now: name this step"
-                )
-            elif step_marks:
-                return (
-                    f"{run}: its steps were saved without collectives; name one, as {step}, for "
-                    "info, verify or restore"
-                )
-            failed = failed or describe_broken(step)
-        for step in steps_in(run):
-            if step not in steps and marks(step):
+        for step in (*reversed(numbered_steps(run)), *steps_in(run)):
+            if step.has(METADATA):
                 return (
                     f"{run}: holds no whole step with a number in its name; name the step's "
                     f"directory, as {step}, for info, verify or restore"
@@ -171,14 +158,13 @@ def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
             lossy.setdefault(fqn_of(chunk), set()).add(is_lossy[chunk])
     tensors: dict[str, StepTensor] = {}
     values: set[str] = set()
-    for metadata in metadata_of(step):
-        for name, stored in metadata.state_dict_metadata.items():
-            if isinstance(stored, BytesStorageMetadata):
-                values.add(name)
-                continue
-            dtype = str(stored.properties.dtype).removeprefix("torch.")
-            flags = frozenset(lossy.get(name, ()))
-            tensors[name] = StepTensor(name, dtype, tuple(stored.size), flags)
+    for name, stored in metadata_of(step).state_dict_metadata.items():
+        if isinstance(stored, BytesStorageMetadata):
+            values.add(name)
+            continue
+        dtype = str(stored.properties.dtype).removeprefix("torch.")
+        flags = frozenset(lossy.get(name, ()))
+        tensors[name] = StepTensor(name, dtype, tuple(stored.size), flags)
     return [tensors[name] for name in sorted(tensors)], sorted(values)
 
 
@@ -218,12 +204,10 @@ def state_of(step: Step) -> dict[Any, Any]:
         ChainError, RecordError: A record is missing or damaged. Also what `records_of` raises.
     """
     records_of(step)  # raises what DCP would wrap
-    reader = ChainReader(".")
-    reader.go_to(step)
     state: dict[Any, Any] = {}
     planner = _EmptyStateDictLoadPlanner()  # as torch's own `dcp_to_torch_save`
     try:
-        _load_state_dict(state, reader, planner=planner, no_dist=True)
+        _load_state_dict(state, reader_of(step), planner=planner, no_dist=True)
     except CheckpointException as exc:
         reasons = [reason for reason, _ in exc.failures.values()]
         raise next((r for r in reasons if isinstance(r, LccError)), exc) from exc

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Concatenate, NoReturn
 
-import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
@@ -38,7 +37,7 @@ from codec.storage.folder import Folder
 
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
-from .files import METADATA, Step, StepFiles, is_name, is_of, is_temporary, mark_of, marks, step_at
+from .files import METADATA, Step, StepFiles, is_name, is_record, is_temporary, step_at
 from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
@@ -83,9 +82,8 @@ class ChainWriter(FileSystemWriter):
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
         policy: Pattern of fully qualified names, "model.head.*", with dots where a chain has / ->
             "lossy", "exact" or a target, see `Rules`. The first save refuses a pattern that matches
-            nothing on any rank, unless its kind ends in "?" ("exact?"), or with
-            use_collectives=False, where no rank knows the names of other ranks. Without ``resume``
-            it logs that an optimizer's moments are lossy.
+            nothing on any rank, unless its kind ends in "?" ("exact?"). Without ``resume`` it logs
+            that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit. The
             default is 50, or ``keep`` if that is less.
         keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
@@ -137,8 +135,8 @@ class ChainWriter(FileSystemWriter):
         self._options = storage_options
         self._resume = None if resume is None else step_at(resume, storage_options)
         self._state = RankState()
-        # The mark of the newest save, and this rank's part of it, which is not committed.
-        self._pending: tuple[tuple[Step, str] | None, RankSave] = (None, RankSave())
+        # The step of the newest save, and this rank's part of it, which is not committed.
+        self._pending: tuple[Step | None, RankSave] = (None, RankSave())
         self._run: Folder | None = None  # the directory of the steps' directories
         self._warned = False
         self._current = CurrentSave()
@@ -184,7 +182,11 @@ class ChainWriter(FileSystemWriter):
 
     @_stage_of_save
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
-        """Set up a save. Raises SettingsError if it has no directory."""
+        """Set up a save. Raises SettingsError if it has no directory or no collectives."""
+        if not kwargs.get("use_collectives", True):
+            raise SettingsError(
+                "use_collectives=False leaves a step whole on some ranks only; leave it out"
+            )
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         self._is_coordinator = is_coordinator
         if self._step is None:
@@ -208,13 +210,12 @@ class ChainWriter(FileSystemWriter):
 
         Raises SettingsError for a pattern of the policy that matches nothing on any rank.
         """
-        has_all_names = self.use_collectives or _ranks() == 1
-        if has_all_names and all(plan.usable for plan in plans):  # else DCP has cached the items
+        if all(plan.usable for plan in plans):  # else DCP has cached the items
             self._rules.check_matches(item.index.fqn for plan in plans for item in plan.items)
-        rank, step = None if self.use_collectives else self.rank, self._directory
+        step = self._directory
         if not step.run.is_remote:  # elsewhere they stay, as a listing takes too long
             for file in step.files():
-                if is_of(file, rank) or (rank is None and is_temporary(file)):
+                if is_record(file) or is_temporary(file):
                     self._withdraw(f"{step.name}/{file}")
         return plans
 
@@ -257,8 +258,8 @@ class ChainWriter(FileSystemWriter):
             for at in saving.part.written:
                 self._withdraw(at.name)
             raise
-        self._pending = (step, self._mark), part
-        if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
+        self._pending = step, part
+        if not self._is_coordinator:  # DCP lets the coordinator finish
             self._current.end()
         future: Future[list[WriteResult]] = Future()
         future.set_result(part.results)
@@ -285,7 +286,7 @@ class ChainWriter(FileSystemWriter):
                 retention.forget(step)
             raise
         if retention:
-            retention.remove_old(_ranks())
+            retention.remove_old()
         self._current.end()
 
     def _write_metadata(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
@@ -297,7 +298,7 @@ class ChainWriter(FileSystemWriter):
         try:
             super().finish(metadata, results)
         except (OSError, WriteError) as exc:
-            self._withdraw(f"{step.name}/{self._mark}")
+            self._withdraw(f"{step.name}/{METADATA}")
             raise WriteError(
                 f"{step}: writing its {METADATA} failed: {exc}. If {METADATA} is there, the step "
                 "is whole"
@@ -349,17 +350,9 @@ class ChainWriter(FileSystemWriter):
     def _rank(self) -> int:
         return self.rank or 0
 
-    @property
-    def _mark(self) -> str:
-        return mark_of(None if self.use_collectives else self._rank)
-
     def _check_free(self, step: Step) -> None:
         """Raise StepOrderError if a whole checkpoint is in this directory."""
-        # Without collectives, marks of faster ranks may be there.
-        blocking = {METADATA, self._mark} | ({mark_of(0)} if self.use_collectives else set())
-        if self.use_collectives and not step.run.is_remote:
-            blocking |= set(marks(step))
-        if any(map(step.has, sorted(blocking))):
+        if step.has(METADATA):
             raise StepOrderError(
                 f"{step}: holds a whole checkpoint, which is never overwritten; choose another "
                 "checkpoint_id"
@@ -372,19 +365,13 @@ class ChainWriter(FileSystemWriter):
         them. `.metadata` may also belong to a retry with a new writer, which has removed this
         writer's records. Raises ChainError if nobody answers.
         """
-        pending, part = self._pending
-        if pending is None:
+        step, part = self._pending
+        if step is None:
             return
-        step, mark = pending
         # Another save may have made the step whole. Without an answer, the next save asks again.
-        is_own = step.has(mark) and step.run.all_exist(at.name for at in part.written)
+        is_own = step.has(METADATA) and step.run.all_exist(at.name for at in part.written)
         self._pending = None, RankSave()
         if is_own:
             # If the commit is interrupted, the next save is a base.
             self._state = RankState(reason=Reason.INTERRUPTED)
             self._state = part.commit()
-
-
-def _ranks() -> int:
-    """How many ranks save."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

@@ -15,5 +15,4 @@ Read in this order:
     reason     why a record is a base
     settings   how a chain is coded and what is lossy, for a writer that resumes it
     encode     encodes a record, and checks it from its bytes before it is written
-    diagnosis  finds out why a delta failed its check
 """

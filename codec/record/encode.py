@@ -2,7 +2,7 @@
 
 The recorder, DCP's writer and compaction use it.
 
-Not done here: what follows a failed check (diagnosis, saving.recorder).
+Not done here: what follows a failed check (saving.recorder).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codec import notebook, version
+from codec import version
 from codec.caps import names_of, short, typed
 from codec.errors import MalformedRecordError, PayloadError, TrackDigestError
 from codec.scheme.budget import Allowance
@@ -40,7 +40,6 @@ from .container import (
     unseal,
     unseal_beginning,
 )
-from .diagnosis import differing
 from .exact import PREFIX, check_exact, exact_arrays, read_exact_part, some_names
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
 from .layouts import (
@@ -88,19 +87,6 @@ class Record(Unsealed):
     nbytes: int
     replaces: str | None = None
     writer: str | None = None
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the bytes of its header and of each array, largest first."""
-        arrays = sorted(self.arrays.items(), key=lambda item: -item[1].nbytes)
-        header = self.nbytes - sum(array.nbytes for array in self.arrays.values())
-        bars = [notebook.Bar("header", header, f"{header:,} bytes", notebook.GRAY)]
-        bars += [notebook.Bar(name, a.nbytes, f"{a.nbytes:,} bytes") for name, a in arrays]
-        saved = f"Saved with {self.coding.describe()}." if self.coding else "The whole state."
-        return notebook.bars_html(
-            f"{self.where}: {self.kind}, step {self.step}, {self.nbytes:,} bytes",
-            bars,
-            f"{saved} FORMAT.md says what each array is.",
-        )
 
     @property
     def step(self) -> int:
@@ -462,7 +448,7 @@ def check_track(
     if isinstance(track, Track) and track.is_part:
         return
     if track.digest != digest:
-        names = differing(track.sums, sums or {})
+        names = [name for name, digest in (sums or {}).items() if track.sums.get(name) != digest]
         actual = track.digest + (f" with another {names_of(names, 1)}" if names else "")
         raise TrackDigestError(where, f"a track of digest {digest}", actual)
 

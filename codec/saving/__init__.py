@@ -6,7 +6,7 @@ Read in this order:
     recorder      encodes, checks and writes one record
     background    hands states to a process that saves
     process       that process
-    channel       shared memory and messages between the two
+    memory        memory that the two share
     call_lock     one call at a time
     dry_run       encodes and counts, but does not write: what other settings would have saved
 """

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -25,8 +24,8 @@ from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
 from codec.state.policy import Policy, describe_moments, is_average, moments_among
-from codec.state.tensors import Layout, fingerprint, signature, to_arrays
-from codec.state.tree import Lists, Parts, Template, every_name, flatten
+from codec.state.tensors import Layout, signature, to_arrays
+from codec.state.tree import Parts, every_name, flatten
 from codec.storage.location import Location
 
 from .background import Background
@@ -342,7 +341,7 @@ def _is_below(name: str, places: frozenset[str]) -> bool:
 
 
 class Front:
-    """Splits states into parts, faster if a state has the structure of the last one.
+    """Splits states into parts. The layout is kept as long as it describes them.
 
     is_checked: the patterns have matched a state of this chain before.
 
@@ -353,10 +352,7 @@ class Front:
     def __init__(self, policy: Policy, *, is_checked: bool = False) -> None:
         self._policy = policy
         self._has_checked_policy = is_checked
-        self._template: Template | None = None
-        self._lists: Lists = {}  # long lists, for all templates
-        self._fingerprints: tuple[tuple[Any, ...], ...] = ()
-        self._signatures: list[Hashable] | None = None  # of the layout; None: the layout is stale
+        self._description: tuple[Any, ...] = ()  # all that the layout depends on
         self.layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
@@ -365,24 +361,16 @@ class Front:
         Raises what `flatten` and `spec_of` raise; SettingsError if a pattern of the policy matches
         nothing in the first state that holds anything.
         """
-        parts = self._template.flatten(state) if self._template else None
-        if parts is None:
-            self._template = self._signatures = None
-            parts = flatten(state, self._policy.is_skipped, self._lists)
-            if state and not self._has_checked_policy:
-                self._policy.check_matches(every_name(state))
-                self._has_checked_policy = True
-            parts = replace(parts, fingerprints=tuple(map(fingerprint, parts.tensors.values())))
-            self._template = Template(state, parts, self._policy.is_skipped, self._lists)
-        marks = parts.fingerprints
-        if self._signatures is None or not (
-            marks is self._fingerprints or marks == self._fingerprints
-        ):
-            signatures = list(map(signature, parts.tensors.values(), marks))
-            if signatures != self._signatures:
-                self._signatures = None
-                self.layout = self._layout_of(parts)
-            self._fingerprints, self._signatures = marks, signatures
+        parts = flatten(state, self._policy.is_skipped)
+        if state and not self._has_checked_policy:
+            self._policy.check_matches(every_name(state))
+            self._has_checked_policy = True
+        signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
+        description = parts.structure, list(parts.tensors), signatures, parts.ties
+        if description != self._description:
+            self._description = ()
+            self.layout = self._layout_of(parts)
+            self._description = description
         return parts, self.layout
 
     def _layout_of(self, parts: Parts) -> Layout:

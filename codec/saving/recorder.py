@@ -36,9 +36,7 @@ from codec.errors import (
     VersionError,
     warn,
 )
-from codec.record import record as records
 from codec.record.alphabets import nbytes_of
-from codec.record.diagnosis import changed, examined
 from codec.record.encode import Draft, encode_delta
 from codec.record.header import MAX_STEP
 from codec.record.reason import Reason
@@ -134,7 +132,6 @@ class _Prepared:
 
     draft: Draft
     tracker: Tracker[Track]
-    state: _State
 
 
 class Recorder:
@@ -201,14 +198,14 @@ class Recorder:
         place = Place(step, newest.run, newest.identity) if newest else Place(step)
         state = _State(layout, arrays, values)
         prepared = self._prepare(place, state, reason, unchanged)
-        record, *ends, synced = self._write(prepared, place)
+        record, *ends, synced = self._write(prepared)
         if prepared.draft.delta is not None and (missing := self._directory.missing(self._needed)):
             # The delta is useless.
             self._log_reason(step, _describe_missing(missing), once=False)
             self._pending_reason = Reason.PARENT_GONE
             self._withdraw_unconfirmed()
             prepared = self._prepare_base(place, state, Reason.PARENT_GONE)
-            record, *ends, synced = self._write(prepared, place)
+            record, *ends, synced = self._write(prepared)
         draft, delta = prepared.draft, prepared.draft.delta
         written = time.perf_counter()
         self.tracker = None  # if the rest of the save is interrupted, the next save is a base
@@ -266,24 +263,31 @@ class Recorder:
         state = state._replace(arrays=state.arrays | kept)
         if self._is_policy_new:
             place = replace(place, settings=self.settings.field)
-        delta = self._encode(tracker, place, state, transition)
+        try:
+            delta = encode_delta(tracker, place, state.arrays, state.values, transition=transition)
+        except BudgetError as exc:
+            raise BudgetError(f"step {place.step}: {exc}", exc.budget) from exc
         draft = Draft.of_delta(record_name(place.step, "delta"), place, track, delta)
-        return _Prepared(draft, tracker, state)
+        return _Prepared(draft, tracker)
 
     def _prepare_base(self, place: Place, state: _State, reason: Reason) -> _Prepared:
         track = Track.of(state.layout, copy_arrays(state.arrays), state.values)
         place = replace(place, settings=self.settings.field, reason=reason)
         draft = Draft.of_base(record_name(place.step, "base"), place, track)
-        return _Prepared(draft, Tracker.resume(track, self.settings.coding), state)
+        return _Prepared(draft, Tracker.resume(track, self.settings.coding))
 
-    def _write(self, prepared: _Prepared, place: Place) -> tuple[Record, float, float, float]:
+    def _write(self, prepared: _Prepared) -> tuple[Record, float, float, float]:
         """Check a record, and publish it.
 
         Returns:
             The record as read; when it was encoded, when checked, and when its bytes were durable.
         """
         encoded = time.perf_counter()
-        record = self._check(prepared, place)
+        try:
+            record = prepared.draft.check(prepared.tracker.track)
+        except TrackDigestError:
+            self.tracker = None  # it may be damaged: the next save is a base
+            raise
         checked = time.perf_counter()
         self._unconfirmed = draft = prepared.draft
         return record, encoded, checked, self._directory.publish(draft.name, draft.data)
@@ -379,36 +383,6 @@ class Recorder:
                 self._directory.remove(entry.name for entry in needless)
             except ChainError as exc:
                 _log.warning("old records may not all have been removed: %s", exc)
-
-    def _encode(
-        self, tracker: Tracker[Track], place: Place, state: _State, transition: Transition | None
-    ) -> Delta:
-        try:
-            arrays, values = state.arrays, state.values
-            return encode_delta(tracker, place, arrays, values, transition=transition)
-        except BudgetError as exc:
-            raise BudgetError(f"step {place.step}: {exc}", exc.budget) from exc
-
-    def _check(self, prepared: _Prepared, place: Place) -> Record:
-        """Check a record. If a delta fails, raise the error that a diagnosis gives."""
-        draft, tracker = prepared.draft, prepared.tracker
-        track, delta = tracker.track, draft.delta
-        try:
-            return draft.check(track)
-        except TrackDigestError as exc:
-            if delta is None:
-                raise
-            decoded = records.delta_of(records.load(draft.data, draft.name), track)
-            error = examined(
-                exc,
-                track,
-                delta,
-                decoded,
-                lambda: self._encode(tracker, place, prepared.state, delta.transition),
-            )
-            if changed(track):
-                self.tracker = None  # the next save is a base
-            raise error from exc
 
 
 def _check_exists(path: Location) -> None:

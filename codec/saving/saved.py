@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from codec.errors import LccError
 from codec.scheme.delta import Delta
 
 STAGES = ("encode", "check", "write", "advance")  # of a save
@@ -87,12 +86,9 @@ class PendingSave(Saved):
     `step` is known at once. `result` and all other fields wait for the save and raise its error.
     """
 
-    def __init__(self, step: int, number: int, finish: Callable[[PendingSave], Saved]) -> None:
+    def __init__(self, step: int, finish: Callable[[], Saved]) -> None:
         self._step, self._finish = step, finish
-        self.number = number  # of the message
-        self.answer = b""  # read, and not parsed yet
-        self.saved: Saved | None = None
-        self.failure: LccError | None = None
+        self._saved: Saved | None = None
 
     @property
     def step(self) -> int:
@@ -106,9 +102,9 @@ class PendingSave(Saved):
             LccError: The error of that save.
             LockedError: This process is a fork of the one that saves.
         """
-        if self.saved is None:
-            self.saved = self._finish(self)
-        return self.saved
+        if self._saved is None:
+            self._saved = self._finish()
+        return self._saved
 
 
 def _awaited(name: str) -> Any:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec import notebook
 from codec.errors import DTypeError, NonFiniteError, SettingsError
 
 from . import plain
@@ -277,36 +276,6 @@ class Quantized:
         if self.buckets is None:
             return np.bincount(self.codes, minlength=self.levels.size).astype(np.int64)
         return self.buckets.counts(self.codes.size)
-
-    def _repr_html_(self) -> str:
-        """In a notebook: how many values each bucket or level has, coloured if it is kept."""
-        n = self.codes.size
-        if self.buckets is None:
-            bars = [
-                notebook.Bar(notebook.short(level), count, f"{count:,}")
-                for level, count in zip(self.levels.tolist(), self.counts.tolist())
-            ]
-            return notebook.bars_html(
-                f"{n:,} values at {self.levels.size:,} levels", bars, "How many values each has."
-            )
-        n_kept = int(self.counts[1:].sum())
-        bars = [
-            notebook.Bar(
-                f"{'−' if bucket.sign else ''}{notebook.power_of_two(bucket.exponent)}",
-                bucket.count,
-                f"{bucket.count:,}"
-                + (f" → {notebook.short(bucket.representative)}" if bucket.level else ""),
-                notebook.BLUE if bucket.level else notebook.GRAY,
-            )
-            for bucket in self.buckets
-        ]
-        kept = "All" if self.bits is None else f"{notebook.power_of_two(self.bits)} − 1"
-        return notebook.bars_html(
-            f"{n:,} values in {len(self.buckets):,} buckets",
-            bars,
-            f"{kept} buckets are kept: {n_kept:,} values get the value behind the arrow. The "
-            "others are 0 now, and stay in the next delta.",
-        )
 
 
 def empty_codes(n: int, n_levels: int) -> Codes:

@@ -4,7 +4,6 @@ Read in this order:
     family        which lossy tensors belong together, and their target
     tensors       names, dtypes and shapes; torch tensors to numpy arrays and back
     tree          a nested state to a structure, tensors and other values
-    long_lists    the texts of long lists, of which only new elements are converted
     edits         changes of these other values from one step to the next
     policy        which tensors are lossy, exact or skipped, by name
     moments       a bound between Adam's two moments, applied to restored states

@@ -38,12 +38,7 @@ Places = dict[Hashable, int]  # place in a name -> the whole number there, from 
 
 
 def steps_of_files(paths: Sequence[Path]) -> Series:
-    """The files by rising step: the first of `mappings`. Raises what `mappings` raises."""
-    return mappings(paths)[0] if paths else []
-
-
-def mappings(paths: Sequence[Path]) -> list[Series]:
-    """Every way to read the files' steps from their names, the usual one first; at least one.
+    """The files by rising step, which is read from their names.
 
     A file's extension does not count. If all names are alike, their folders are compared, then the
     folders above. A single file whose name has no whole number is step 0.
@@ -51,6 +46,8 @@ def mappings(paths: Sequence[Path]) -> list[Series]:
     Raises SettingsError, which names the files, if the names share no whole number, if two files
     have the same one, or if several files look like parts of one checkpoint.
     """
+    if not paths:
+        return []
     if parts := parts_of_one(paths):
         raise SettingsError(
             f"{parts[0]} and {len(parts) - 1} more: by their names they are parts of one "
@@ -58,17 +55,16 @@ def mappings(paths: Sequence[Path]) -> list[Series]:
         )
     stems = [path.stem for path in paths]
     if len(paths) == 1:
-        return [[(number, paths[0])] for number in reversed(whole_numbers(stems[0]) or [0])]
+        return [((whole_numbers(stems[0]) or [0])[-1], paths[0])]
     for names, places_of in product((_differing(paths), stems), (_places, _versions)):
         candidates = [
             [places[place] for places in places_by_file]
             for places_by_file in map(list, zip(*map(places_of, names), strict=True))
             for place in _shared(places_by_file)
         ]  # in each, one number for every file
-        if distinct := [steps for steps in candidates if len(set(steps)) == len(steps)]:
-            return [sorted(zip(steps, paths, strict=True)) for steps in distinct]
+        distinct = (steps for steps in candidates if len(set(steps)) == len(steps))
         if candidates:
-            return [_without_twins(list(zip(candidates[0], paths, strict=True)))]  # which raises
+            return numbered(paths, next(distinct, candidates[0]))  # which raises for twins
     raise SettingsError(_nothing_shared(paths, stems))
 
 

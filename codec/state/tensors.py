@@ -337,43 +337,6 @@ def _in_main_memory(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return copies
 
 
-def has_bytes_of(value: Any, array: NDArray[Any]) -> bool:
-    """Whether a tensor lies contiguously in main memory, with the same bytes as its track array."""
-    if not is_torch(value):
-        return isinstance(value, np.ndarray) and (
-            value.dtype == array.dtype and value.flags.c_contiguous
-        )
-    torch = sys.modules["torch"]
-    return (
-        type(value) in (torch.Tensor, torch.nn.Parameter)
-        and value.device.type == "cpu"
-        and value.is_contiguous()
-        and value.numel() * value.element_size() == array.nbytes  # else it is converted
-        and not value.is_conj()
-        and not value.is_neg()
-    )
-
-
-class Stage:
-    """An array that tensors of one description are copied into, step after step."""
-
-    def __init__(self, spec: TensorSpec, array: NDArray[Any]) -> None:
-        self._spec, self._array = spec, array
-        self._tensor: Any = None
-        if spec.library == "torch" and (spec.lossy or spec.dtype == "F32"):
-            import torch
-
-            self._tensor = torch.from_numpy(array)
-
-    def fill(self, value: Any) -> None:
-        """Copy a tensor of any device and memory layout."""
-        if self._tensor is not None:
-            base = _base_tensor(value)
-            self._tensor.copy_(base.detach() if base.requires_grad else base)
-        else:
-            self._array[...] = _to_array(value, self._spec)
-
-
 def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
     """Tensors of their original library, dtype and shape, always newly allocated.
 

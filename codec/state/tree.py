@@ -28,7 +28,6 @@ import numpy as np
 from codec.caps import typed
 from codec.errors import DTypeError, StateMismatchError
 
-from .long_lists import LONG, LongList, dumped
 from .tensors import (
     Layout,
     TensorSpec,
@@ -47,7 +46,6 @@ MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
 MAX_INTEGER = 14_000  # bits: what Python reads from a text
 MAX_ALIKE = 100  # keys with the same hash in one mapping; more are an attack on the time to read it
-FEW = 64  # items; only up to here the text of a container is joined from those of its long lists
 HASH_BITS = 60  # at most two shorter integers have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
@@ -56,7 +54,6 @@ _BYTES: dict[type, str] = {bytes: "b", bytearray: "y"}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LIBRARIES = {"s": "numpy", "a": "numpy", "t": "torch"}  # of a scalar, an array, a torch tensor
 _KEYS = (type(None), bool, int, float, str, bytes)
-Lists = dict[tuple[str, str], LongList]  # by kind and name
 
 
 @dataclass(frozen=True)
@@ -76,118 +73,11 @@ class Parts:
     ties: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
 
-class Template:
-    """The plan of a flattened state; it flattens later states of the same structure faster."""
-
-    def __init__(
-        self,
-        state: Mapping[Any, Any],
-        parts: Parts,
-        is_skipped: Callable[[str], bool],
-        lists: Lists | None = None,
-    ) -> None:
-        self._parts, self._flattener = parts, _Flattener(is_skipped, lists)
-        self._numbers: list[int] = []  # of all tensors in the order of visits, ties included
-        self._plan = self._planned(state, None, 0, listed=False)
-        firsts = {number: visit for visit, number in reversed(list(enumerate(self._numbers)))}
-        self._first_visits = [firsts[number] for number in sorted(firsts)]
-        self._fingerprints: list[tuple[Any, ...]] = []  # of the last state, ties included
-        self._first_fingerprints: tuple[tuple[Any, ...], ...] = ()  # the same without ties
-        self._tensors: list[Any] = []
-        self._values: list[str] = []
-
-    def flatten(self, state: Any) -> Parts | None:
-        """The parts of a state of the same structure and names; None for another one."""
-        self._tensors, self._values = [], []
-        self._flattener.begin()
-        if not self._follow(self._plan, state):
-            return None
-        # Comparing one by one allocates nothing that lasts, and so triggers no garbage collection.
-        if not _have(self._tensors, self._fingerprints):  # they have moved: are the ties the same?
-            marks = list(map(fingerprint, self._tensors))
-            by_mark: dict[Hashable, int] = {}
-            n = 0
-            for expected, mark in zip(self._numbers, marks):
-                number = by_mark.setdefault(mark, n) if can_share(mark) else n
-                if number != expected:
-                    return None
-                n += number == n
-            self._fingerprints = marks
-            self._first_fingerprints = tuple([marks[visit] for visit in self._first_visits])
-        tensors = [self._tensors[visit] for visit in self._first_visits]
-        return Parts(
-            self._parts.structure,
-            dict(zip(self._parts.tensors, tensors)),
-            tuple(self._values),
-            self._first_fingerprints,
-            self._parts.ties,
-        )
-
-    def _planned(self, value: Any, name: str | None, depth: int, listed: bool) -> tuple[Any, ...]:
-        if _in_layout(value, listed):
-            self._numbers.append(self._flattener.number(value, name))
-            return ("t", type(value), listed)
-        if name is not None and not self._flattener.holds_tensors(value, name, depth):
-            return ("v", name, depth, listed)
-        tag = _tag(value)
-        is_sequence = tag in _SEQUENCES
-        plans = [
-            None
-            if self._flattener.is_skipped(child_name)
-            else self._planned(child, child_name, depth + 1, is_sequence)
-            for _, child_name, child in _children(value, tag, name)
-        ]
-        keys = tuple(value) if tag in _MAPPINGS else len(value)
-        return (tag, type(value), keys, tuple(map(type, value)), plans)
-
-    def _follow(self, plan: tuple[Any, ...], value: Any) -> bool:
-        if plan[0] == "t":
-            self._tensors.append(value)
-            return _in_layout(value, listed=plan[2])
-        if plan[0] == "v":
-            _, name, depth, listed = plan
-            text = None if _in_layout(value, listed) else self._flattener.text(value, name, depth)
-            if text is None:
-                return False
-            self._values.append(text)
-            return True
-        tag, kind, keys, types, plans = plan
-        if type(value) is not kind:
-            return False
-        children = value
-        if tag in _MAPPINGS:
-            if tuple(value) != keys or tuple(map(type, value)) != types:  # 1 == True == 1.0
-                return False
-            children = value.values()
-        elif len(value) != keys:
-            return False
-        for child_plan, child in zip(plans, children):
-            if child_plan is None:
-                if tag in _SEQUENCES:
-                    self._values.append("null")
-            elif child_plan[0] == "t" and type(child) is child_plan[1] and not child_plan[2]:
-                self._tensors.append(child)  # the usual case, without a call
-            elif not self._follow(child_plan, child):
-                return False
-        return True
-
-
-def _have(tensors: Sequence[Any], fingerprints: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether tensors have these fingerprints."""
-    return len(tensors) == len(fingerprints) and all(
-        fingerprint(tensor) == expected for tensor, expected in zip(tensors, fingerprints)
-    )
-
-
 class StructureError(ValueError):
     """A structure or value that `flatten` did not write. The message says what was found."""
 
 
-def flatten(
-    state: Mapping[Any, Any],
-    is_skipped: Callable[[str], bool],
-    lists: Lists | None = None,
-) -> Parts:
+def flatten(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Parts:
     """Split a nested state: mappings, lists, tuples, tensors, numbers, strings, bytes, None.
 
     Types are kept, with these exceptions. A Parameter, or another subclass of torch.Tensor that
@@ -198,7 +88,6 @@ def flatten(
     Args:
         state: The state.
         is_skipped: Says by name what to leave out; in a sequence, None takes its place.
-        lists: The long lists of earlier states, with the same ``is_skipped``; updated.
 
     Raises:
         DTypeError: The state holds another object, a named tuple for example; subclasses of
@@ -208,11 +97,11 @@ def flatten(
     """
     if not isinstance(state, Mapping):
         raise DTypeError(f"a state is a mapping; got a {type(state).__name__}")
-    flattener = _Flattener(is_skipped, lists)
-    structure = flattener.container(state, None, 0)
-    plain = {"d": [[name, {"t": i}] for i, name in enumerate(flattener.tensors)]}
+    f = _Flattener(is_skipped)
+    structure = f.container(state, None, 0)
+    plain = {"d": [[name, {"t": i}] for i, name in enumerate(f.tensors)]}
     text = "" if structure == plain else dumped(structure)
-    return Parts(text, flattener.tensors, tuple(flattener.values), ties=flattener.ties)
+    return Parts(text, f.tensors, tuple(f.values), tuple(f.fingerprints), f.ties)
 
 
 def unflatten(parts: Parts) -> dict[Any, Any]:
@@ -417,11 +306,10 @@ def every_name(value: Any, name: str | None = None, above: tuple[int, ...] = ())
 class _Flattener:
     """See `flatten`."""
 
-    def __init__(self, is_skipped: Callable[[str], bool], lists: Lists | None = None) -> None:
-        self.is_skipped = is_skipped
-        self._lists = {} if lists is None else lists
-        self._lists_here: set[tuple[str, str]] = set()  # keys of the long lists in this state
+    def __init__(self, is_skipped: Callable[[str], bool]) -> None:
+        self._is_skipped = is_skipped
         self.tensors: dict[str, Any] = {}
+        self.fingerprints: list[tuple[Any, ...]] = []
         self.values: list[str] = []
         self.ties: dict[str, list[str]] = {}
         self._by_fingerprint: dict[Hashable, tuple[int, str]] = {}  # number and first name
@@ -432,87 +320,29 @@ class _Flattener:
 
         def node(child: Any, child_name: str) -> dict[str, Any]:
             if _in_layout(child, tag in _SEQUENCES):
-                return {"t": self.number(child, child_name)}
-            text = self.text(child, child_name, depth + 1)
-            if text is None:
+                return {"t": self._number(child, child_name)}
+            if self._holds_tensors(child, child_name, depth + 1):
                 return self.container(child, child_name, depth + 1)
-            self.values.append(text)
+            self.values.append(dumped(self._value(child, child_name, depth + 1)))
             return {"v": len(self.values) - 1}
 
         return self._filled(value, tag, name, node)
 
-    def begin(self) -> None:
-        """Begin another state, and forget long lists that the last state did not have."""
-        for key in self._lists.keys() - self._lists_here:
-            del self._lists[key]
-        self._lists_here.clear()
-
-    def holds_tensors(self, value: Any, name: str | None, depth: int) -> bool:
-        """Whether a tensor of the layout is anywhere in a value. Notes the long lists in it.
+    def _holds_tensors(self, value: Any, name: str, depth: int) -> bool:
+        """Whether a tensor of the layout is anywhere in a value.
 
         Raises StateMismatchError for too many containers inside each other.
         """
-        if depth > MAX_DEPTH:
-            raise _too_deep(name)
-        tag = _tag(value)
-        if not tag:
-            return False
-        listed = tag in _SEQUENCES
-        if listed and self._is_long(value, tag, name, depth):
-            return False
-        for key, child in enumerate(value) if listed else value.items():
-            if _in_layout(child, listed):
-                return True
-            if depth == MAX_DEPTH:
-                raise _too_deep(name)
-            if type(child) not in _KEYS:  # plain values hold nothing
-                has_name = name is not None and _is_short(key)
-                child_name = _joined(name, str(key)) if has_name else None
-                if self.holds_tensors(child, child_name, depth + 1):
-                    return True
-        return False
-
-    def text(self, value: Any, name: str, depth: int) -> str | None:
-        """The JSON of a value; None if it holds tensors of the layout."""
-        n = len(self._lists_here)
-        if self.holds_tensors(value, name, depth):
-            return None
-        if n == len(self._lists_here):
-            return dumped(self.value(value, name, depth))
-        return self._text_of_lists(value, name, depth)
-
-    def _is_long(self, value: Any, tag: str, name: str | None, depth: int) -> bool:
-        """Whether a value is a long list of plain values, for `_text_of_lists`."""
-        if len(value) < LONG or name is None or depth == MAX_DEPTH:
-            return False
-        if not self._lists.setdefault((tag, name), LongList(tag)).look_at(value):
-            del self._lists[tag, name]
-            return False
-        self._lists_here.add((tag, name))
-        return True
-
-    def _text_of_lists(self, value: Any, name: str, depth: int) -> str:
-        """The JSON of a value that may hold long lists."""
-        tag = _tag(value)
-        if (tag, name) in self._lists_here:
-
-            def element(child: Any, i: int) -> Any:
-                child_name = _joined(name, str(i))
-                child = None if self.is_skipped(child_name) else child
-                return self.value(child, child_name, depth + 1)
-
-            return self._lists[tag, name].text(element)
-        if not tag or len(value) > FEW:
-            return dumped(self.value(value, name, depth))
-        filled = self._filled(
-            value, tag, name, lambda child, n: self._text_of_lists(child, n, depth + 1)
+        tag = "" if type(value) in _KEYS else _tag(value)
+        if tag and value and depth >= MAX_DEPTH:
+            raise StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
+        children = () if not tag else value if tag in _SEQUENCES else value.values()
+        return any(
+            _in_layout(child, tag in _SEQUENCES) or self._holds_tensors(child, name, depth + 1)
+            for child in children
         )
-        items = filled[tag]
-        if tag in _MAPPINGS:
-            items = [f"[{dumped(key)},{text}]" for key, text in items]
-        return f'{{"{tag}":[{",".join(items)}]}}'
 
-    def value(self, value: Any, name: str | None, depth: int) -> Any:
+    def _value(self, value: Any, name: str | None, depth: int) -> Any:
         """A value as JSON; types that JSON does not have become objects of one entry."""
         kind = type(value)
         if value is None or kind is bool:
@@ -530,7 +360,7 @@ class _Flattener:
         if kind is bytes or kind is bytearray:
             return {_BYTES[kind]: base64.b64encode(value).decode()}
         if tag := _tag(value):
-            return self._filled(value, tag, name, lambda v, n: self.value(v, n, depth + 1))
+            return self._filled(value, tag, name, lambda v, n: self._value(v, n, depth + 1))
         if is_number(value) or is_tensor(value):
             tag = "t" if is_torch(value) else "s" if is_number(value) else "a"
             dtype, data = number_of(name or "", value)
@@ -540,7 +370,7 @@ class _Flattener:
             f"None, mappings, lists and tuples. To leave it out: policy={{{name!r}: 'skip'}}"
         )
 
-    def number(self, value: Any, name: str | None) -> int:
+    def _number(self, value: Any, name: str | None) -> int:
         """The number of a tensor: a new one, or that of the tensor whose memory it shares."""
         assert name is not None, "the outermost container is a mapping"
         mark = fingerprint(value)
@@ -550,6 +380,7 @@ class _Flattener:
                 self.ties.setdefault(first, []).append(name)
                 return number
         self.tensors[name] = value
+        self.fingerprints.append(mark)
         return len(self.tensors) - 1
 
     def _filled(
@@ -557,7 +388,7 @@ class _Flattener:
     ) -> dict[str, Any]:
         contents: list[Any] = []
         for key, child_name, child in _children(value, tag, name):
-            skipped = self.is_skipped(child_name)
+            skipped = self._is_skipped(child_name)
             if tag in _SEQUENCES:
                 contents.append(convert(None if skipped else child, child_name))
             elif not skipped:
@@ -566,7 +397,7 @@ class _Flattener:
                         f"a key of {_shown(name)} is a {type(key).__name__}; keys are strings, "
                         "numbers, booleans or None"
                     )
-                contents.append([self.value(key, name, 0), convert(child, child_name)])
+                contents.append([self._value(key, name, 0), convert(child, child_name)])
         return {tag: contents}
 
 
@@ -608,10 +439,6 @@ def _is_short(key: Any) -> bool:
 def _joined(name: str | None, part: str) -> str:
     part = part.replace("~", "~0").replace("/", "~1")
     return part if name is None else f"{name}/{part}"
-
-
-def _too_deep(name: str | None) -> StateMismatchError:
-    return StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
 
 
 def _shown(name: str | None) -> str:
@@ -711,6 +538,11 @@ def _entry(node: Any, depth: int) -> tuple[str, Any]:
     if not isinstance(node, dict) or len(node) != 1 or depth > MAX_DEPTH + 1:
         raise StructureError(f"no object of one entry, or more than {MAX_DEPTH} containers deep")
     return next(iter(node.items()))
+
+
+def dumped(value: Any) -> str:
+    """Compact JSON. Raises ValueError for NaN and infinity."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _loaded(text: str) -> Any:

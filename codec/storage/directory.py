@@ -311,26 +311,6 @@ class Seal:
             self.put_on()
 
 
-def remove_unused(directories: Sequence[Path]) -> None:
-    """Remove a directory that was made for records and got none.
-
-    directories: that directory first, then its parents that were made with it. A directory that
-    holds anything, or that another writer has locked, stays.
-    """
-    with contextlib.suppress(OSError):  # not empty, or filelock's Timeout
-        if directories and directories[0].is_dir():
-            lock = _lock_of(directories[0])
-            _acquire(lock)
-            try:
-                if os.listdir(directories[0]) == [LOCK]:
-                    (directories[0] / LOCK).unlink()
-            finally:
-                lock.release()
-        for path in directories:
-            if path.is_dir():
-                path.rmdir()
-
-
 def publish(
     path: Path,
     write: Callable[[IO[bytes]], object],

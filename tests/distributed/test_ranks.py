@@ -38,7 +38,6 @@ import codec
 from codec.dcp import ChainReader, ChainWriter, needed, newest_step
 from codec.dcp.files import step_at
 from codec.dcp.rank_writer import RankWriter, read_item
-from codec.errors import StepOrderError
 from codec.storage import directory as storage
 from codec.storage.folder import Disk
 from tests import s3
@@ -443,32 +442,25 @@ def budgets(folder: Path) -> None:
             assert 0 < off < 0.9, (name, off)
 
 
-def mixed(folder: Path) -> None:
-    """With and without collectives into one run: one chain, also for those who resume; the one
-    kind of save leaves alone what the other has made whole. Rank 3 has no element of the tensor,
-    and yet its bases are due when those of the others are."""
-    writer, reference = ChainWriter(bits=2, base_every=4), Reference()
-    mesh, half = mesh_of(4), mesh_of(2)
-    for step, shared in enumerate((True, False, True, False, True, True)):
+def deltas(folder: Path) -> None:
+    """One chain, also for those who resume. Rank 3 has no element of the tensor, and yet its bases
+    are due when those of the others are. What is whole is left alone."""
+    writer, reference, mesh = ChainWriter(bits=2, base_every=4), Reference(), mesh_of(4)
+    for step in range(6):
         path = folder / f"{step}"
         if step in (2, 3):
             writer = ChainWriter(bits=2, resume=folder / f"{step - 1}", base_every=4)
         reference = Reference() if step == 5 else reference
         state = sharded({"few": values(step)["few"]}, mesh)
         expected = whole(reference.step(state))
-        dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=shared)
+        dcp.save(state, storage_writer=writer, checkpoint_id=path)
         same(loaded(path, state), expected, step)
         chain = [path] if step == 5 else [folder / f"{i}" for i in range(step + 1)]
         assert needed(path) == chain, step
-        if step == 1 and dist.get_rank() < 2:  # each has a row of its own, and is to have two
-            wider = {"few": distribute_tensor(torch.zeros(SHAPES["few"]), half, [Shard(0)])}
-            with pytest.raises(codec.ChainError, match=r"\['few'\]; load on as many ranks"):
-                dcp.load(wider, storage_reader=ChainReader(path), process_group=GROUPS[2])
         dist.barrier()
-        for other in (True, False) if step < 2 else ():
-            new = {"storage_writer": ChainWriter(bits=2), "use_collectives": other}
-            with pytest.raises((CheckpointException, StepOrderError), match="overwritten"):
-                dcp.save(state, checkpoint_id=path, **new)
+        if step < 2:
+            with pytest.raises(CheckpointException, match="overwritten"):
+                dcp.save(state, checkpoint_id=path, storage_writer=ChainWriter(bits=2))
             dist.barrier()
         same(loaded(path, state), expected, "still there")
 
@@ -523,20 +515,18 @@ def overlap(folder: Path) -> None:
 
 
 def alone(folder: Path) -> None:
-    """Without collectives every rank has metadata of its own."""
-    writer, reference, rank = ChainWriter(bits=2), Reference(), dist.get_rank()
-    for step in range(3):
-        if step == 2:
-            writer = ChainWriter(bits=2, resume=folder / "1")
-        state, path = {"w": values(step)["wide"] + rank}, folder / f"{step}"
-        expected = reference.step(state)
-        dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=False)
-        same(loaded(path, state), expected, step)
+    """A step without collectives would be whole on some ranks only."""
+    with pytest.raises(codec.SettingsError, match="use_collectives=False"):
+        dcp.save(
+            {"w": torch.ones(9)},
+            storage_writer=ChainWriter(),
+            checkpoint_id=folder / "0",
+            use_collectives=False,
+        )
 
 
 def patterns(folder: Path) -> None:
-    """A pattern may match what another rank has; one that matches nothing is refused on all ranks,
-    but without collectives, where no rank knows what the others have."""
+    """A pattern may match what another rank has; one that matches nothing is refused on all."""
     rank = dist.get_rank()
     state = {f"rank{rank}": torch.ones(40) * rank}
     each = {f"rank{i}": "exact" for i in range(4)}
@@ -547,36 +537,22 @@ def patterns(folder: Path) -> None:
     assert {type(exc[0]) for exc in error.value.failures.values()} == {codec.SettingsError}
     dist.barrier()
     assert not list((folder / "wrong").iterdir())
-    dcp.save(state, storage_writer=ChainWriter(folder / "a", policy=each), use_collectives=False)
 
 
 def keeping(folder: Path) -> None:
     """The newest two that all ranks can load stay, with what they build on, though saves of one
-    rank fail; then with metadata of each rank's own, where the others are behind the coordinator:
-    it removes steps before they begin to write, and before they have read what to resume from."""
-    mesh, rank, settings = mesh_of(4), dist.get_rank(), {"bits": 2, "keep": 2, "base_every": 1}
-    writer, whole_ones = ChainWriter(**settings), list[int]()
-    write_data, finish = ChainWriter.write_data, ChainWriter.finish
-
-    def after_the_coordinator(self: ChainWriter, *given: Any) -> Any:
-        dist.recv(torch.empty(1), src=0)
-        return write_data(self, *given)
-
-    def before_the_others(self: ChainWriter, **given: Any) -> None:
-        finish(self, **given)
-        for other in range(1, 4):
-            dist.send(torch.empty(1), dst=other)
-
-    def save(step: int, fails: bool, shared: bool) -> None:
+    rank fail."""
+    mesh, rank = mesh_of(4), dist.get_rank()
+    writer, whole_ones = ChainWriter(bits=2, keep=2, base_every=1), list[int]()
+    for step in range(8):
         state, path = sharded({"even": values(step)["even"]}, mesh), folder / f"{step}"
+        fails = step in (2, 3, 5)
         if fails and rank == 1:
             storage.os = FULL  # type: ignore[assignment]
         try:
-            dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=shared)
-        except (CheckpointException, codec.WriteError):
+            dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        except CheckpointException:
             assert fails
-            if not shared:
-                dist.barrier()  # as DCP's at the end of a save
         storage.os = os
         if not fails:
             whole_ones.append(step)
@@ -584,30 +560,13 @@ def keeping(folder: Path) -> None:
         for there in whole_ones[-2:]:  # whatever was removed
             dcp.load(zeros(state), storage_reader=ChainReader(folder / f"{there}"))
         dist.barrier()
-
-    def left() -> set[int]:
-        back = {int(path.name) for path in folder.iterdir()}
-        dist.barrier()
-        return back
-
-    for step in range(8):
-        save(step, step in (2, 3, 5), shared=True)
-    assert left() == {4, 6, 7}, "6 builds on 4"
-    if rank == 0:
-        ChainWriter.finish = before_the_others  # type: ignore[method-assign]
-    else:
-        ChainWriter.write_data = after_the_coordinator  # type: ignore[method-assign]
-    for step in range(8, 20):
-        if step in (16, 17):
-            writer = ChainWriter(**settings, resume=folder / f"{step - 1}")
-        save(step, step in (11, 12, 13), shared=False)
-    # 17 builds on 16. Of 19, the coordinator could see its own part only.
-    assert left() == {16, 17, 18, 19}
+    assert {int(path.name) for path in folder.iterdir()} == {4, 6, 7}, "6 builds on 4"
+    dist.barrier()
 
 
 from_2, from_4 = partial(resharding, 2), partial(resharding, 4)
 from_2.__name__, from_4.__name__ = "from_2", "from_4"  # type: ignore[attr-defined]
-SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, mixed, contested, overlap, alone]
+SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, deltas, contested, overlap, alone]
 SCENARIOS += [patterns, keeping]
 
 

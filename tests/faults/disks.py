@@ -19,7 +19,6 @@ import errno
 import mmap
 import os
 import resource
-import socket
 import sys
 import tempfile
 import warnings
@@ -27,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,10 +42,8 @@ from codec import rerun
 from codec.dcp import ChainReader, ChainWriter
 from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning, StepOrderError
 from codec.rerun import GradientCheckpointer
-from codec.saving import background, process
-from codec.saving.channel import Line
+from codec.saving import process
 from codec.storage import directory
-from codec.storage.location import Location
 
 Task = Callable[[Path, "Refusal", Counter[str]], None]
 CODES = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.EEXIST, errno.EACCES)
@@ -206,21 +204,20 @@ def go_on_saving(checkpoints: codec.Checkpointer, steps: range) -> dict[int, str
 def saved_in_background(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """Records that another process saves, in which a call fails."""
 
-    def start(_location: Location) -> tuple[Any, Line]:
-        ours, theirs = socket.socketpair()
+    def forked(_command: Any, *, stdin: int, pass_fds: list[int]) -> Any:
+        (theirs,) = pass_fds
         parent, child = os.getpid(), os.fork()
         if child == 0:
             try:
-                ours.close()
-                with refusal.watching():
-                    process._serve(Line(theirs), parent)
+                os.closerange(3, theirs)  # the training's side among them
+                with refusal.watching(), Connection(theirs) as connection:
+                    process.serve_training(connection, parent)
             finally:
                 os._exit(0)
-        theirs.close()
-        return SimpleNamespace(wait=cache(lambda: os.waitpid(child, 0)[1])), Line(ours)
+        return SimpleNamespace(wait=cache(lambda: os.waitpid(child, 0)[1]))
 
     noted: dict[int, str] = {}
-    with mock.patch.object(background, "start", start):
+    with mock.patch.object(process, "subprocess", SimpleNamespace(Popen=forked, DEVNULL=-3)):
         try:
             with codec.Checkpointer(path, asynchronous=True) as checkpoints:
                 for step in range(2 + LATER):

@@ -39,7 +39,6 @@ from common import STEPS, Told, check_told, digest_of, state_of
 from kills import Trap, traps
 
 import codec
-from codec.chain import upkeep
 from codec.errors import ChainNotFoundError, SkippedRecordWarning
 from codec.storage.remote import Remote
 from tests import s3
@@ -63,7 +62,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    upkeep.MEASURED_TIMES = 1  # a restore is not measured again and again
     codec.warm_up()
     gc.freeze()  # else each fork would copy what its garbage collector looks at
     logging.getLogger("codec").setLevel(logging.ERROR)

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from codec.chain import upkeep
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting() -> Iterator[None]:
-    """A restore is not measured again and again."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(upkeep, "MEASURED_TIMES", 1)
-        yield
 
 
 @pytest.fixture(scope="session")

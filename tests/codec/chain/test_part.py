@@ -633,7 +633,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     assert list(state) == ["model", "epoch"]
     assert list(state["model"]["enc"]) == ["w0", "w1", "w2", "w3"]
     folder = tmp_path / "all"
-    assert main(["export", str(path), "--all", "pt", "--only", "epoch", "-o", str(folder)]) == 0
+    assert main(["restore", str(path), "--all", "pt", "--only", "epoch", "-o", str(folder)]) == 0
     epochs = [torch.load(file, weights_only=False) for file in sorted(folder.iterdir())]
     assert epochs == [{"epoch": step} for step in range(5)]
     assert main(["restore", str(path), "--only", "nothing", "-o", str(out)]) == 2

@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.chain import upkeep
 from codec.chain.upkeep import superseded
 from codec.errors import (
     ChainNotFoundError,
@@ -251,7 +250,6 @@ def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: Stat
     change = codec.compact(chain, base=True)
     assert names(chain) == ["80b", "90d", "100d", "110b", "110d"]
     assert change.records == (13, 5)
-    assert min(change.restore_seconds) > 0
     assert all_steps(chain) == {step: now[step] for step in (80, 90, 100, 110)}
     with pytest.raises(StepNotFoundError, match="no record of step 70; it has 4"):
         codec.restore(chain, 70)
@@ -506,24 +504,6 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
     write(chain, jumping_states(1, 3), 13)
     codec.compact(chain, base=True)
     assert names(chain) == ["120b", "130b", "130d"]
-
-
-def test_how_often_a_restore_is_measured(chain: Path, monkeypatch: Patch) -> None:
-    """A few times before and after; once where it takes long. The time to load the kernels does
-    not count."""
-    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 3)
-    restored: list[None] = []
-    loaded: list[None] = []
-    monkeypatch.setattr(upkeep, "wait_for", lambda _: loaded.append(None))
-    real = codec.Chain.at
-    monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
-    for seconds, expected in ((0, 2), (3600, 2 * 3)):
-        monkeypatch.setattr(upkeep, "MEASURED_SECONDS", seconds)
-        restored.clear()
-        loaded.clear()
-        codec.compact(chain, base=True)
-        assert len(restored) == expected
-        assert loaded
 
 
 def test_compact_checks_what_it_keeps(chain: Path, jumping_states: States) -> None:

@@ -13,7 +13,6 @@ import torch.distributed.checkpoint as dcp
 
 from codec.cli.main import main
 from codec.dcp import ChainWriter, needed
-from codec.errors import ChainError
 from codec.inspect import Reason
 from codec.storage.folder import Disk
 
@@ -63,17 +62,6 @@ def test_why_records_are_bases(tmp_path: Path, capsys: Capture) -> None:
     assert capsys.readouterr().out.count(f".base.safetensors  {Reason.POLICY}") == 2
 
 
-def test_metadata_that_is_no_file(tmp_path: Path, capsys: Capture) -> None:
-    step = tmp_path / "run" / "step-1"
-    (step / ".metadata").mkdir(parents=True)
-    assert "step-1/.metadata: DCP's metadata cannot be read" in error(capsys, "info", step)
-    with pytest.raises(ChainError, match="cannot be read"):
-        needed(step)
-    said = error(capsys, "info", step.parent)
-    assert "step-1: its .metadata is no file" in said
-    assert "without collectives" not in said
-
-
 def test_who_needs_a_directory_that_was_renamed(run: Path, capsys: Capture) -> None:
     """The names of records tell, not that of the directory."""
     (run / "step-20" / ".metadata").unlink()
@@ -97,14 +85,6 @@ def test_no_advice_while_metadata_cannot_be_read(run: Path, capsys: Capture) -> 
     said = error(capsys, "info", failed)
     assert "load another step" in said
     assert "remove" not in said
-
-
-def test_steps_without_collectives_below_a_failed_one(run: Path, capsys: Capture) -> None:
-    for name in ("step-10", "step-20"):
-        shutil.rmtree(run / name)
-    (run / "step-30" / ".metadata").unlink()
-    save(ChainWriter(), run, "step-1", use_collectives=False)
-    assert f"saved without collectives; name one, as {run}/step-1" in error(capsys, "info", run)
 
 
 @pytest.mark.parametrize("words", [["info"], ["info", "--tensors"]])

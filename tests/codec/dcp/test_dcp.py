@@ -552,10 +552,6 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
         with pytest.raises(codec.ChainError, match=named):
             needed(step)
         refused(step, codec.ChainError, named)
-    mark.rename(step / "__0.metadata")
-    refused(step, codec.ChainError, r"1/__0\.metadata: DCP's metadata cannot")
-    mark.with_name("__0.metadata").rename(step / "__3.metadata")
-    refused(step, ChainNotFoundError, r"no __0\.metadata.*'__3\.metadata'.*on as many ranks")
     refused(tmp_path / "none", ChainNotFoundError, "there is no such directory")
     refused(tmp_path, ChainNotFoundError, r"\['1'\]: load one of these")
 
@@ -706,13 +702,13 @@ def test_a_failed_save_on_the_command_line(
     assert "remove" not in said
     mark.unlink()
     assert f"{run}: holds no whole step. {run}/step-2: has records" in said_of(run)
-    dcp.save(
-        state_of(0),
-        storage_writer=ChainWriter(),
-        checkpoint_id=tmp_path / "own" / "step-0",
-        use_collectives=False,
-    )
-    assert f"name one, as {tmp_path}/own/step-0" in said_of(tmp_path / "own")
+    with pytest.raises((CheckpointException, codec.SettingsError), match="use_collectives"):
+        dcp.save(
+            state_of(0),
+            storage_writer=ChainWriter(),
+            checkpoint_id=tmp_path / "own" / "step-0",
+            use_collectives=False,
+        )
     dcp.save({"w": torch.ones(9)}, checkpoint_id=tmp_path / "plain" / "step-0")
     (tmp_path / "plain" / "step-0" / ".metadata").unlink()
     assert "holds no records" in said_of(tmp_path / "plain" / "step-0")

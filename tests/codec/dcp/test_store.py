@@ -182,21 +182,6 @@ def test_on_the_command_line(
     assert capsys.readouterr().err.count("step-4: has records, but no .metadata") == 2
 
 
-def test_without_collectives_on_the_command_line(
-    store: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    dcp.save(
-        state_of(0),
-        storage_writer=ChainWriter(),
-        checkpoint_id=f"{RUN}/step-1",
-        use_collectives=False,
-    )
-    assert main(["info", RUN]) == 1
-    assert f"name one, as {RUN}/step-1" in capsys.readouterr().err
-    assert main(["info", f"{RUN}/step-1"]) == main(["verify", f"{RUN}/step-1"]) == 0
-    assert f"{RUN}/step-1: records: " in capsys.readouterr().out
-
-
 def test_goes_on_in_a_new_process(store: dict[str, Any]) -> None:
     save(ChainWriter(bits=2), RUN, 0, 1)
     newest = newest_step(RUN)

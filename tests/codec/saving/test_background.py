@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import mmap
 import multiprocessing
 import os
 import signal
-import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +20,11 @@ import torch
 import codec
 from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrderError
 from codec.saving.background import Background
-from codec.saving.channel import PIECE, Line, Memory
+from codec.saving.memory import Memory
 from codec.saving.process import LOWEST
 from codec.saving.saved import PendingSave
 from codec.scheme.workers import threads
+from codec.storage.directory import Directory
 
 Patch = pytest.MonkeyPatch
 
@@ -178,16 +176,16 @@ def test_tensors_wherever_they_lie(tmp_path: Path) -> None:
 
 def test_save_waits_for_the_one_before(tmp_path: Path, paused: Pause, monkeypatch: Patch) -> None:
     """The process that saves goes on once its answer is waited for, and not before."""
-    waited, look = [], Line.peek
+    waited, result = [], Future.result
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         go_on = paused(checkpoints)
 
-        def wait(line: Line) -> dict[str, Any]:
+        def noted(answer: Future[Any]) -> Any:
             waited.append(checkpoints.step)
             go_on()
-            return look(line)
+            return result(answer)
 
-        monkeypatch.setattr(Line, "peek", wait)
+        monkeypatch.setattr(Future, "result", noted)
         checkpoints.save(0, {"w": np.zeros(9, np.float32)})
         assert waited == []
         checkpoints.save(1, {"w": np.ones(9, np.float32)})
@@ -244,16 +242,24 @@ def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
     assert codec.verify(path).steps == (0, 2, 4)
 
 
-def test_a_record_error_keeps_its_parts() -> None:
-    """It is built again from what it says."""
-    from codec.saving.process import error_message, error_of
+def test_an_error_of_another_library(tmp_path: Path, monkeypatch: Patch) -> None:
+    """It says whose it was; one of the codec keeps its parts."""
+    errors: list[Exception] = [MemoryError("no"), DigestError("r", "x", "y")]
+    path, publish = tmp_path / "run.lcc", Directory.publish
 
-    error = error_of(error_message(DigestError("r", "x", "y"), None))
-    assert type(error) is DigestError
-    assert (error.where, error.expected, error.found) == ("r", "x", "y")
-    error = error_of(error_message(MemoryError("no"), None))
-    assert type(error) is codec.WriteError
-    assert "MemoryError: no" in str(error)
+    def failing(directory: Directory, name: str, data: bytes) -> float:
+        if (step := int(name[:8])) > 0:
+            raise errors[step - 1]
+        return publish(directory, name, data)
+
+    monkeypatch.setattr(Directory, "publish", failing)
+    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(9)})
+        with pytest.raises(codec.WriteError, match="MemoryError: no"):
+            checkpoints.save(1, {"w": np.ones(9)}).result()
+        with pytest.raises(DigestError) as error:
+            checkpoints.save(2, {"w": np.ones(9)}).result()
+        assert (error.value.where, error.value.expected, error.value.found) == ("r", "x", "y")
 
 
 def test_errors_at_the_start(run: Path) -> None:
@@ -296,10 +302,8 @@ def test_what_was_saved_before_the_end_is_told(tmp_path: Path) -> None:
     first, second = (checkpoints.save(i, {"n": np.array(i)}) for i in (0, 1))
     background = checkpoints._recorder
     assert isinstance(background, Background)
-    assert background._memory is not None
-    while background._memory.done != 2:
-        time.sleep(0.01)
-    assert 2 in background._unread
+    assert background._newest is not None
+    wait([background._newest.answer])
     end(checkpoints)
     with pytest.raises(codec.WriteError, match="has ended"):
         checkpoints.save(2, {"n": np.array(2)})
@@ -352,6 +356,10 @@ def test_the_end_in_the_midst_of_a_save_is_no_reason_to_skip(tmp_path: Path, pau
         lost = checkpoints.save(0, state)
         assert checkpoints.save(1, state).kind == "skipped"
         end(checkpoints)
+        background = checkpoints._recorder
+        assert isinstance(background, Background)
+        assert background._newest is not None
+        wait([background._newest.answer])
         with pytest.raises(codec.WriteError, match="has ended"):
             checkpoints.save(1, state)
         with pytest.raises(codec.WriteError, match="has ended"):
@@ -465,16 +473,14 @@ def train(path: Path) -> None:
         return
     if os.fork() == 0:  # as a data loader that outlives the training
         signal.pause()
-    if path.name == "half":
-        checkpoints._recorder._line._socket.sendall(b'{"step": 3, "num')  # type: ignore[union-attr]
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_training_is_killed(tmp_path: Path) -> None:
     """What was handed over is written, and then the directory is free for the next one; though a
-    fork still holds the line: the rest of half a message never comes, and neither does its end."""
+    fork still holds the line, whose end never comes."""
     pids = {}
-    for name in ("fork", "half", "dropped"):
+    for name in ("fork", "dropped"):
         if not (pid := os.fork()):
             with contextlib.suppress(BaseException):
                 train(tmp_path / name)
@@ -525,93 +531,47 @@ def ctrl_c(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("where", ["before", "after", "half"])
+@pytest.mark.parametrize("where", ["before", "after"])
 def test_interrupted_while_a_state_is_handed_over(
     tmp_path: Path, monkeypatch: Patch, where: str
 ) -> None:
     """It is saved all the same, once, and nothing is written over what is still being read."""
-    path, w = tmp_path / "run.lcc", torch.zeros(500_000)
-    tell, drop, answers = Line.send, Line.discard, []
+    path, w, send = tmp_path / "run.lcc", torch.zeros(500_000), Background._send
 
-    def interrupted(line: Line, message: dict[str, Any], *more: Any) -> None:
-        if where == "half":
-            line._socket.sendall(b'{"step": 1, "nu')
-        if where == "after":
-            tell(line, message, *more)
-        raise KeyboardInterrupt
+    def interrupted(background: Background, request: Any) -> None:
+        if request.message.step == 0 or where == "after":
+            send(background, request)
+        if request.message.step == 1:
+            raise KeyboardInterrupt
 
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
-        monkeypatch.setattr(Line, "discard", lambda line: (answers.append(1), drop(line)))
         checkpoints.save(0, {"w": w})
         with monkeypatch.context() as patched:
-            patched.setattr(Line, "send", interrupted)
+            patched.setattr(Background, "_send", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(1, {"w": w + 1})
         assert checkpoints.step == 1
         saves = {i: checkpoints.save(i, {"w": w + i}) for i in (2, 3, 4)}
         assert [saves[i].step for i in saves] == [2, 3, 4]
         assert [saves[i].nbytes > 0 for i in saves] == [True] * 3
-    assert len(answers) == 5
     assert codec.verify(path).steps == (0, 1, 2, 3, 4)
     for i in range(5):
         assert torch.equal(codec.restore(path, i)["w"], w + i)
 
 
-@pytest.mark.parametrize("call", ["peek", "discard"])
-def test_interrupted_while_waiting(tmp_path: Path, monkeypatch: Patch, call: str) -> None:
+def test_interrupted_while_waiting(tmp_path: Path, monkeypatch: Patch) -> None:
     path, w = tmp_path / "run.lcc", torch.zeros(500_000)
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
         for i in range(4):
             saved = checkpoints.save(i, {"w": w + i})
             with monkeypatch.context() as patched:
-                patched.setattr(Line, call, ctrl_c)
+                patched.setattr(Future, "result", ctrl_c)
                 with pytest.raises(KeyboardInterrupt):
                     _ = saved.nbytes
             if i % 2:
                 assert saved.kind == ("delta" if i else "base")
     for i in range(4):
         assert torch.equal(codec.restore(path, i)["w"], w + i)
-
-
-def test_interrupted_anywhere_in_a_long_answer() -> None:
-    """Whatever instruction comes next: what was received is not lost."""
-    ours, theirs = socket.socketpair()
-    line, message = Line(ours), {"number": 1, "text": "x" * (2 * PIECE)}
-
-    def look(at: int) -> bool:
-        """Whether it was interrupted, before so many instructions."""
-        left = itertools.count(at, -1)
-
-        def trace(frame: Any, event: str, _: Any) -> Any:
-            if frame.f_code is not Line.peek.__code__:
-                return None
-            frame.f_trace_opcodes = True
-            if event == "opcode" and next(left) == 0:
-                sys.settrace(before)
-                raise KeyboardInterrupt
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            assert line.peek() == message
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(before)
-        return False
-
-    with ours, theirs:
-        for at in itertools.count():
-            theirs.sendall(json.dumps(message).encode() + b'\n{"number": 2}\n')
-            interrupted = look(at)
-            for expected in (message, {"number": 2}):
-                assert line.peek() == expected
-                line.discard()
-            assert not line.is_readable()
-            if not interrupted:
-                break
-        assert at > 50
 
 
 def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:

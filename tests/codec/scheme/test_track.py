@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.errors import StateMismatchError, StreamError, TrackDigestError
-from codec.record.track import Track
+from codec.errors import StateMismatchError, TrackDigestError
 from codec.scheme import huffman
 from codec.scheme.delta import alphabets
 from codec.scheme.digest import digest
@@ -488,57 +486,30 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    ("fault", "stated"),
-    [
-        (
-            "encoded",
-            "decoded again: not as meant, in 'a' and 1 more; encoded again: not the same, "
-            "in 'a'; the track: as it was",
-        ),
-        (
-            "track",
-            "decoded again: not as meant, in 'b'; encoded again: not the same, in 'b'; the "
-            "track: not as it was, in 'b'",
-        ),
-        (
-            "always",
-            "decoded again: StreamError: bits that end before 3000 elements are decoded; "
-            "encoded again: the same; the track: as it was",
-        ),
-    ],
-)
-def test_what_went_wrong_is_told(
-    fault: str, stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", ["encoded", "track"])
+def test_a_delta_that_fails_its_check(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A delta that fails its own check: what comes out the second time makes the difference."""
+    """Nothing is written, and the error names a tensor. The next save is a base."""
     rng = np.random.default_rng(0)
     first: Arrays = {name: rng.normal(size=1500).astype(np.float32) for name in "ab"}
     second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
-    real, n_calls = codec.Tracker.prepare_arrays, 0
+    real = codec.Tracker.prepare_arrays
 
     def prepare(tracker: codec.Tracker, *args: Any) -> codec.Delta:
-        nonlocal n_calls
-        n_calls += 1
         step = real(tracker, *args)
-        if n_calls == 1 and fault == "track":
+        if fault == "track":
             tracker.state["b"][np.argmax(np.abs(second["b"] - first["b"]))] += 1
-        if n_calls > 1 or fault != "encoded":
             return step
         (group,) = step.groups
         wrong = replace(group.encoded, levels=group.encoded.levels * np.float32(2))
         return replace(step, groups=(replace(group, encoded=wrong),))
 
-    def fail(*_: object) -> None:
-        raise StreamError("bits that end before 3000 elements are decoded")
-
     with codec.Checkpointer(tmp_path / "run.lcc", bits=2) as checkpoints:
         checkpoints.save(0, first)
         monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
-        if fault == "always":
-            previews = iter([lambda track: track, fail])
-            monkeypatch.setattr(Track, "preview", lambda track, _delta: next(previews)(track))
-        with pytest.raises(TrackDigestError, match=f"{re.escape(stated)}$"):
+        with pytest.raises(TrackDigestError, match=f"another '{'b' if fault == 'track' else 'a'}'"):
             checkpoints.save(1, second)
         monkeypatch.undo()
-        assert checkpoints.save(1, second).kind == ("base" if fault == "track" else "delta")
+        assert codec.verify(tmp_path / "run.lcc").steps == (0,)
+        assert checkpoints.save(1, second).kind == "base"

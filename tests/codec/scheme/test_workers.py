@@ -185,7 +185,7 @@ def test_a_piece_that_is_not_done_is_found_out(
     """Should it ever happen again: in what is read to check a delta, the delta is not written, and
     the error says what went wrong; in what moves the track, the next record is a base."""
     codec.set_threads(2)
-    states = walk(3)
+    states = walk(4)
     of_read = 0
     lost = 1  # of the calls that decode a delta: one to check it, one to move the track
 
@@ -202,17 +202,13 @@ def test_a_piece_that_is_not_done_is_found_out(
         checkpoints.save(0, states[0])
         with pytest.raises(TrackDigestError) as caught:
             checkpoints.save(1, states[1])
-        assert of_read == 2  # once more, to tell
-        assert re.search(
-            "another 'w'( and [12] more)?; decoded again: as meant; encoded again: the same; "
-            "the track: as it was$",
-            str(caught.value),
-        )
-        lost = 4
-        assert checkpoints.save(1, states[1]).kind == "delta"
+        assert re.search("another 'w'( and [12] more)?$", str(caught.value))
+        assert checkpoints.save(1, states[1]).kind == "base"
+        lost = of_read + 2
+        assert checkpoints.save(2, states[2]).kind == "delta"
         assert "the track in memory: expected 'w' with digest" in caplog.text
-        assert checkpoints.save(2, states[2]).kind == "base"
-        assert checkpoints.save(3, states[3]).kind == "delta"
+        assert checkpoints.save(3, states[3]).kind == "base"
+        assert checkpoints.save(4, states[4]).kind == "delta"
     assert codec.verify(tmp_path / "run.lcc").ok
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import codec
 from codec.errors import PayloadError
 from codec.state import edits
 
@@ -120,3 +123,28 @@ def test_long_texts_are_not_compared_in_pieces(monkeypatch: Patch) -> None:
     monkeypatch.setattr(edits, "_matches", lambda *_: 1 / 0)
     for change in (edits.change_of(old, new), pieces):
         assert edits.applied(old, change, 10**6) == new
+
+
+def test_a_save_edits_its_texts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record's bytes are decoded, compared and committed with one new text."""
+    n, path, applied = 1000, tmp_path / "run.lcc", list[str]()
+    edit = edits.applied
+
+    def noted(text: str, change: str, most: int) -> str:
+        applied.append(change)
+        return edit(text, change, most)
+
+    monkeypatch.setattr(edits, "applied", noted)
+    losses = np.random.default_rng(0).random(n).tolist()
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(4):
+            losses.append(step / 8)
+            applied.clear()
+            saved = checkpoints.save(
+                step, {"model": {"w": np.zeros(9, np.float32)}, "losses": losses}
+            )
+            assert saved.kind == ("delta" if step else "base")
+            assert len(applied) == (step > 0)
+            assert all(len(change) < 40 for change in applied)
+    for step in range(4):
+        assert codec.restore(path, step)["losses"] == losses[: n + 1 + step]

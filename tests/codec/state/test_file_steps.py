@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import codec
-from codec.state.file_steps import by_numbers, mappings, numbered, parts_of_one, steps_of_files
+from codec.state.file_steps import by_numbers, numbered, parts_of_one, steps_of_files
 
 SERIES = """
 c-10.pt c-2.pt c-1.pt: 10 2 1
@@ -71,14 +71,6 @@ def test_steps_that_are_given() -> None:
 
 def test_as_people_count() -> None:
     assert sorted(["c10", "c9", "c", "b11"], key=by_numbers) == ["b11", "c", "c9", "c10"]
-
-
-def test_every_way_to_read_the_steps() -> None:
-    paths = [Path("step10_acc91.pt"), Path("step20_acc93.pt")]
-    got = [[step for step, _ in series] for series in mappings(paths)]
-    assert got[0] == [91, 93]
-    assert [10, 20] in got
-    assert [[step for step, _ in each] for each in mappings(paths[:1])] == [[91], [10]]
 
 
 def test_parts_of_one_checkpoint() -> None:

@@ -18,7 +18,6 @@ from codec.state.tree import (
     MAX_DEPTH,
     Parts,
     StructureError,
-    Template,
     check_value,
     flatten,
     leaves,
@@ -91,72 +90,6 @@ def test_there_and_back(state: dict[Any, Any]) -> None:
         for name, value in leaves(state)
         if isinstance(value, np.ndarray) and (value.ndim or not is_element(state, name))
     ]
-
-
-@given(st.dictionaries(keys, trees, max_size=4).filter(distinct), st.randoms())
-def test_a_template_takes_apart_what_looks_alike(state: dict[Any, Any], random: Any) -> None:
-    """As `flatten` does; and what looks otherwise it leaves to it."""
-    skipped = {name for name, _ in leaves(state) if random.random() < 0.1}
-    first = flatten(state, skipped.__contains__)
-    template = Template(state, first, skipped.__contains__)
-    for _ in range(2):
-        again = template.flatten(state)
-        assert again is not None
-        assert (again.structure, again.values) == (first.structure, first.values)
-        assert list(again.tensors) == list(first.tensors)
-        assert all(a is b for a, b in zip(again.tensors.values(), first.tensors.values()))
-        other = changed(state, random)
-        if not isinstance(other, dict):
-            assert template.flatten(other) is None
-            continue
-        got, expected = template.flatten(other), flatten(other, skipped.__contains__)
-        if got is not None:
-            assert (got.structure, got.values) == (expected.structure, expected.values)
-            assert all(a is b for a, b in zip(got.tensors.values(), expected.tensors.values()))
-            assert list(got.tensors) == list(expected.tensors)
-
-
-def changed(state: Any, random: Any) -> Any:
-    """Something else at a random place."""
-    if random.random() < 0.15:
-        return random.choice(
-            [1, True, 1.0, "x", None, np.ones(2), [], {}, (np.ones(1),), np.array(2), np.float32(3)]
-        )
-    if isinstance(state, dict):
-        keys = list(state)
-        if keys and random.random() < 0.1:
-            keys.append(keys.pop(0))
-        if keys and random.random() < 0.1:
-            keys.pop()
-        return type(state)({k: changed(state[k], random) for k in keys})
-    if isinstance(state, list | tuple):
-        return type(state)(changed(child, random) for child in state)
-    return state
-
-
-def test_a_template_sees_what_is_easily_missed() -> None:
-    one, w = np.ones(1), np.ones(3)
-    for state, other in (
-        ({1: one}, {True: one}),
-        ({0: one}, {0.0: one}),
-        ({"a": w, "b": w}, {"a": w, "b": one}),
-        ({"a": w, "b": one}, {"a": w, "b": w}),
-        ({"a": [one]}, {"a": (one,)}),
-        ({"a": one, "b": 1}, {"b": 1, "a": one}),
-        ({"a": {"b": 1}}, {"a": {"b": one}}),
-        ({"a": one}, OrderedDict(a=one)),
-        ({"a": one}, [one]),
-        ({"a": one}, 3),
-        ({"a": [one, 2]}, {"a": [one]}),
-        ({"a": [one]}, {"a": [one, one + 1]}),
-    ):
-        template = Template(state, flatten(state, never), never)
-        assert template.flatten(state) is not None
-        assert template.flatten(other) is None, (state, other)
-    values = {"w": one, "log": [1, {"x": 2}]}
-    template = Template(values, flatten(values, never), never)
-    longer = {"w": one, "log": [1, {"x": 2}, "more"]}
-    assert template.flatten(longer) == flatten(longer, never)
 
 
 def test_example_of_the_docstring() -> None:
