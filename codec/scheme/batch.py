@@ -75,10 +75,10 @@ def _quantized(
     n_codes, highest_fields = np.empty((2, len(levels)), np.int64)
     pieces = _pieces(segments)
     counts = np.zeros((len(pieces), N_BINS + 1), np.int64)
-    arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        kernel.batch(*arrays, *pieces[i], keep, codes, levels, n_codes, highest_fields, counts[i])
+        found = codes, levels, n_codes, highest_fields, counts[i]
+        kernel.batch(segments.addresses, pieces[i], keep, *found)
 
     workers.spread(work, len(pieces))
     return n_codes, highest_fields, counts.sum(axis=0)

@@ -48,11 +48,11 @@ from .payload import (
     Alphabet,
     Levels,
     Matrices,
+    Moving,
     Payload,
     Row,
     Sums,
     codes_for,
-    flat_levels,
     is_vector,
     matrices_of,
 )
@@ -75,8 +75,8 @@ FIRST_IN_OCTET = 9_830  # at least, in an octet that is known to change
 FIRST_USES = 2  # that these chances count for
 
 StepCodes = NDArray[np.uint16]
-# Takes the begin and end of a stream, the places of its changes from the begin on, and their codes.
-_Take = Callable[[int, int, NDArray[np.uint32], StepCodes], None]
+# Takes the begin of a stream, the places of its changes from there on, and their codes.
+_Take = Callable[[int, NDArray[np.uint32], StepCodes], None]
 
 _NO_MARKS, _NO_CODES = np.empty(0, np.uint64), np.empty(0, np.uint16)
 _NO_PLACES, _NO_BITS = np.empty(0, np.uint32), np.empty(0)
@@ -426,7 +426,7 @@ def _codes_read_plainly(p: ContextCode, steps: _StepCodes, codes: Codes) -> None
 def _read_codes(p: ContextCode, steps: _StepCodes, codes: Codes) -> None:
     """Write the code of each element that is not 0. Raises StreamError."""
 
-    def take(begin: int, _end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+    def take(begin: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
         codes[begin + places.astype(np.int64)] = codes_at
 
     _read(p, steps, lambda i, scratch: take)
@@ -445,18 +445,16 @@ def _advanced(
     p: ContextCode, steps: _StepCodes, levels: Levels, segments: Segments, mode: int
 ) -> Sums:
     """Decode onto the track; see `stream.advance`. Raises StreamError."""
-    sums = np.zeros((_cut(p.matrices).n, len(segments.starts) - 1), np.uint64)
-    track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
+    moving = Moving(segments, levels, mode, _cut(p.matrices).n)
 
     def taker(i: int, scratch: workers.Scratch) -> _Take:
-        def take(begin: int, end: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
-            listed = begin, end, places, codes_at, places.size
-            track_kernel.advance_listed(*listed, *track, sums[i], scratch.moved)
+        def take(begin: int, places: NDArray[np.uint32], codes_at: StepCodes) -> None:
+            track_kernel.advance_listed(begin, places, codes_at, moving.track(i, scratch))
 
         return take
 
     _read(p, steps, taker)
-    return sums.sum(axis=0, dtype=np.uint64)
+    return moving.sums
 
 
 def _bits_read_plainly(p: ContextCode, steps: _StepCodes, n: int) -> NDArray[np.float64]:
@@ -499,8 +497,8 @@ def _read(
             raise StreamError(f"a symbol beyond the last of {steps.step_code_of.size} levels")
         if status == STREAM_GOES_ON:
             raise StreamError(f"bytes that go on after {n} elements")
-        begin, end, m = int(cut.begins[i]), int(cut.begins[i + 1]), int(sizes[1])
-        taker(i, scratch)(begin, end, places[:m], codes_at[:m])
+        begin, m = int(cut.begins[i]), int(sizes[1])
+        taker(i, scratch)(begin, places[:m], codes_at[:m])
 
     workers.spread(work, cut.n)
 

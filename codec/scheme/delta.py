@@ -167,12 +167,11 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
         return
     target = state if out is None else out
     unchanged = check_fits(delta, state, target)
-    for name in () if out is None else unchanged:
+    lossy = [t.name for group in delta.groups for t in group.tensors]
+    for name in () if out is None else (*unchanged, *lossy):
         target[name][...] = state[name]
     for group in delta.groups:
-        names = [t.name for t in group.tensors]
-        sources = [] if out is None else [state[name] for name in names]
-        advance(group.encoded, Segments([target[name] for name in names], sources), CHANGE)
+        advance(group.encoded, Segments([target[t.name] for t in group.tensors]), CHANGE)
     for name, array in delta.exact_after(state).items():
         target[name][...] = array
 

@@ -20,7 +20,7 @@ from codec.errors import CodeTableError
 
 from . import plain
 from .kernels import codes as kernel
-from .kernels import machine
+from .kernels import instructions
 from .limits import MAX_LENGTH
 from .twins import twin_of
 
@@ -104,7 +104,7 @@ def entropy(counts: NDArray[np.integer]) -> float:
 @twin_of(plain.log2)
 def log2(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The base-2 logarithms of positive numbers, the same bits on every processor."""
-    machine.log2(values, logarithms := np.empty_like(values))
+    instructions.log2(values, logarithms := np.empty_like(values))
     return logarithms
 
 

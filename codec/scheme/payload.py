@@ -32,6 +32,7 @@ from codec.state.tensors import TensorSpec
 from . import plain, workers
 from .digest import digest
 from .kernels import track as kernel
+from .kernels.track import Track
 from .limits import CHANGE, MAX_STREAM, UNIT
 from .pieces import Bytes, Pieces
 from .quantize import Codes, empty_codes
@@ -245,9 +246,7 @@ class Constant(Payload):
 
     def advance(self, levels: Levels, uniform: bool, segments: Segments, mode: int) -> Sums:
         """Decode onto the track; see `stream.advance`."""
-        for begin, end in workers.pieces(segments.n):
-            segments.copy(begin, end)
-        sums = np.zeros(segments.tracks.size, np.uint64)
+        sums = np.zeros(len(segments.arrays[0]), np.uint64)
         if len(levels) == 1:
             return sums
         for i, track in enumerate(segments.arrays[0]):
@@ -293,23 +292,43 @@ def _advanced_plainly(s: Survivors, levels: Levels, segments: Segments, mode: in
 def _advanced(s: Survivors, levels: Levels, segments: Segments, mode: int) -> Sums:
     """See `plain.advance`."""
     pieces = workers.pieces(s.units)
-    sums = np.zeros((len(pieces), len(segments.starts) - 1), np.uint64)
-    track = segments.sources, segments.tracks, segments.starts, flat_levels(levels)[0], mode
+    moving = Moving(segments, levels, mode, len(pieces))
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        survivors = *pieces[i], s.n, s.marks, s.codes
-        kernel.advance_survivors(*survivors, *track, sums[i], scratch.positions, scratch.moved)
+        track = moving.track(i, scratch)
+        kernel.advance_survivors(pieces[i], s.marked, track, scratch.positions)
 
     workers.spread(work, len(pieces))
-    return sums.sum(axis=0, dtype=np.uint64)
+    return moving.sums
 
 
-def flat_levels(levels: Levels) -> tuple[Levels, int]:
-    """Levels in a row as `kernels.track` takes them, and the stride between two tensors' levels.
+class Moving:
+    """A track that kernels move in several pieces of work.
 
-    The stride is 0 for levels that all tensors share.
+    Args:
+        segments: The track; None where it is left alone.
+        levels: (k,), or (k, tensors) in a batch.
+        mode: See `stream.advance`.
+        pieces: How many.
     """
-    return np.array(levels.T, order="C").reshape(-1), len(levels) if levels.ndim == 2 else 0
+
+    def __init__(self, segments: Segments | None, levels: Levels, mode: int, pieces: int) -> None:
+        tracks, starts = np.zeros(0, np.uint64), np.zeros(1, np.int64)
+        if segments is not None:
+            tracks, starts = segments.addresses.tracks, segments.starts
+        flat = np.array(levels.T, order="C").reshape(-1)
+        stride = len(levels) if levels.ndim == 2 else 0
+        self._track = (tracks, starts, flat, stride, mode)
+        self._sums = np.zeros((pieces, tracks.size), np.uint64)
+
+    def track(self, i: int, scratch: workers.Scratch) -> Track:
+        """What a kernel takes for a piece."""
+        return Track(*self._track, self._sums[i], scratch.moved)
+
+    @property
+    def sums(self) -> Sums:
+        """By how much the digest of each tensor has changed, uint64 (tensors,)."""
+        return self._sums.sum(axis=0, dtype=np.uint64)
 
 
 def is_vector(array: Any, dtype: Any) -> bool:

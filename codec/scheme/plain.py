@@ -275,7 +275,7 @@ def quantize_batch(
         For each tensor its last code, and the exponent field of its largest change; int64 (513,),
         how often each code but 0 occurs.
     """
-    n_codes, highest = np.zeros((2, segments.tracks.size), np.int64)
+    n_codes, highest = np.zeros((2, len(segments.arrays[0])), np.int64)
     counts = np.zeros(N_BINS + 1, np.int64)
     bits = difference(segments).view(np.uint32)
     for i, (begin, end, _, u) in enumerate(_tensors(segments)):
@@ -770,7 +770,7 @@ def advance(
     """track += level, for each code at rising positions; others stay as they are, -0.0 too.
 
     Args:
-        segments: The track. If there are sources, the track first becomes a copy of them.
+        segments: The track.
         positions: int64.
         codes: The code at each of them.
         levels: float32 (k,), or (k, tensors) in a batch.
@@ -779,9 +779,8 @@ def advance(
     Returns:
         By how much the digest of each tensor changes, uint64 (tensors,).
     """
-    segments.copy(0, segments.n)
     columns = levels.reshape(len(levels), -1)
-    sums = np.zeros(segments.tracks.size, np.uint64)
+    sums = np.zeros(len(segments.arrays[0]), np.uint64)
     for i, (begin, end, track, _) in enumerate(_tensors(segments)):
         own = slice(*np.searchsorted(positions, (begin, end)).tolist())
         at, column = positions[own] - begin, columns[:, i if columns.shape[1] > 1 else 0]

@@ -26,11 +26,11 @@ from .memory import LARGE, Joined
 from .payload import (
     Alphabet,
     Levels,
+    Moving,
     Payload,
     Row,
     Sums,
     codes_for,
-    flat_levels,
     is_vector,
 )
 from .pieces import Bytes, Pieces, aligned
@@ -196,8 +196,7 @@ def _read(
     is_plain = table.classes == 1
     width = max(int(table.lengths.max()), decoder.FAST)
     one, many = np.zeros(2**width, np.uint64), np.empty(2**decoder.FAST, np.uint64)
-    runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
-    decoder.lookup(table.words, table.classes, *runs, width, one, many)
+    decoder.lookup(table.words, table.classes, width, one, many)
     pairs = not is_plain and p.words.size >= LEAST_WORDS
     two = np.empty(2**decoder.FAST if pairs else 0, np.uint64)
     if two.size > 0 and decoder.lookup_two(one, two) < LEAST_PAIRS * two.size:
@@ -205,23 +204,20 @@ def _read(
     sizes = p.streams.astype(np.int64)
     begins, _alive = begins_of(p.words.view(np.uint32), sizes)
     pieces = workers.pieces(p.streams.size, least=decoder.LANES)
-    tracks, starts, n_tensors = track_of(segments)
-    sources = tracks[:0] if segments is None else segments.sources
-    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    moving = Moving(segments, levels, mode, len(pieces))
     status = np.zeros(len(pieces), np.int64)
-    symbol_bits = runlength.symbol_bits(k - 1)
-    code = (p.stream_elements, n, k, is_plain, one, many, two, symbol_bits)
-    track = (codes, sources, tracks, starts, *flat_levels(levels), mode)
+    streams = decoder.Streams(begins, sizes, p.stream_elements, n)
+    tables = decoder.Tables(k, is_plain, one, many, two, runlength.symbol_bits(k - 1))
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        lists = (scratch.states, scratch.listed, scratch.positions, scratch.codes)
-        arguments = (*code, *runs[::-1], *lists, *track)
-        status[i] = decoder.read(begins, sizes, *pieces[i], *arguments, sums[i], scratch.moved)
+        lists = decoder.Lists(scratch.listed, scratch.positions, scratch.codes)
+        track = moving.track(i, scratch)
+        status[i] = decoder.read(pieces[i], streams, tables, lists, codes, track)
 
     workers.spread(work, len(pieces))
     if status.any():
         raise StreamError(problem_of(int(status[status > 0][0]), n, k))
-    return sums.sum(axis=0, dtype=np.uint64)
+    return moving.sums
 
 
 def stream_units(n: int, n_symbols: int) -> int:
@@ -242,39 +238,24 @@ def _least_streams(s: Survivors, units: int) -> int:
     return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors_a_unit) / units)
 
 
-def settle_codes(s: Survivors, final: Final | None) -> None:
-    """Give survivors their final codes; those of code 0 are survivors no more.
-
-    final: uint16 (512,), the final code of each of their codes; None if codes are final.
-    """
-    if final is not None:
-        _settled(s, final)
-
-
-@twin_of(plain.settle)
-def _settled(s: Survivors, final: Final) -> None:
-    """See `plain.settle`."""
-    pieces = workers.pieces(s.units, least=_least_streams(s, 1))
-
-    def work(i: int, _scratch: workers.Scratch) -> None:
-        encoder.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
-
-    workers.spread(work, len(pieces))
-
-
 def settle_tokens(
-    s: Survivors, final: Final | None, counts: NDArray[np.int64]
-) -> tuple[int, NDArray[np.int64]]:
-    """`settle_codes`, and count tokens.
+    s: Survivors, final: Final | None, counts: NDArray[np.int64], units: int
+) -> NDArray[np.int64]:
+    """Give survivors their final codes, and count tokens; those of code 0 are survivors no more.
 
-    counts: int64 (k,), how often each final code occurs. Returns the units of a stream, and the
-    counts of tokens as in `Counts`.
+    Args:
+        s: The survivors.
+        final: uint16 (512,), the final code of each of their codes; None if codes are final.
+        counts: int64 (k,), how often each final code occurs.
+        units: Of a stream.
+
+    Returns:
+        The counts of tokens as in `Counts`.
     """
     if final is None:
         final = np.arange(max(counts.size, N_BINS), dtype=np.uint16)
-    units = stream_units(s.n, int(s.n - counts[0]))
     # One row for all symbols without words.
-    return units, _tokens(s, final, units, min(counts.size, runlength.MAX_SYMBOLS + 2) - 1)
+    return _tokens(s, final, units, min(counts.size, runlength.MAX_SYMBOLS + 2) - 1)
 
 
 @twin_of(plain.settle_tokens)
@@ -284,7 +265,7 @@ def _tokens(s: Survivors, final: Final, units: int, rows: int) -> NDArray[np.int
     counts = np.zeros((len(pieces), rows + 1, int(encoder.NEAR) + MAX_CLASSES), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        encoder.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
+        encoder.settle_tokens(pieces[i], units, final, s.marked, counts[i])
 
     workers.spread(work, len(pieces))
     tokens = np.zeros((rows, MAX_CLASSES), np.int64)
@@ -359,13 +340,11 @@ def _written(
     encoder.near_words(words, near)
     sizes = np.zeros(n_streams, np.int64)
     joined = Joined(bits // 32 + n_streams + 1, s.dense and bits >= 8 * LARGE, np.uint32)
-    tracks, starts, n_tensors = track_of(segments)
-    sums = np.zeros((len(pieces), n_tensors), np.uint64)
+    moving = Moving(segments, levels, mode, len(pieces))
     longest = MAX_LENGTH
     if escape:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
-    message = (units, s.n, s.marks, s.codes, words, near, np.uint32(escape), symbol_bits)
-    track = (tracks, starts, *flat_levels(levels), mode)
+    own = encoder.Code(words, np.uint32(escape), symbol_bits)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
@@ -373,13 +352,13 @@ def _written(
         if not escape:
             n_codes = (last - first) * units * UNIT
         out = scratch.at_least(int(n_codes) * longest // 32 + 2 * (last - first) + 2)
-        buffers = (sums[i], scratch.positions, scratch.moved)
-        used = encoder.write(first, last, *message, out, sizes, *track, *buffers)
+        message, track = (units, s.n, s.marked, own, near), moving.track(i, scratch)
+        used = encoder.write(pieces[i], *message, out, sizes, track, scratch.positions)
         joined.put(i, out[:used])
         s.free_codes(first * units, last * units)
 
     workers.spread(work, len(pieces))
-    return joined.whole(), sizes, sums.sum(axis=0, dtype=np.uint64)
+    return joined.whole(), sizes, moving.sums
 
 
 def check_words(words: Words, streams: NDArray[np.uint32]) -> None:
@@ -427,10 +406,3 @@ def begins_of(
     begins[:n_before] += 8 * words.ctypes.data
     begins[n_before:] += 8 * tail.ctypes.data - 32 * tail_begin
     return begins, (words, tail)
-
-
-def track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-    """Addresses and starts of the tensors, and their number; 0 without a track."""
-    if segments is None:
-        return np.zeros(1, np.uint64), np.zeros(2, np.int64), 0
-    return segments.tracks, segments.starts, segments.tracks.size

@@ -229,7 +229,7 @@ def _promoted(
 ) -> tuple[NDArray[np.uint16], NDArray[np.float32], float]:
     """See `plain.promote`."""
     levels, code_of_bin = np.zeros(keep + 1, np.float32), np.zeros(N_BINS, np.uint16)
-    k, gain = kernel.promote(*bins, keep, cautious, code_of_bin, levels)
+    k, gain = kernel.promote(bins, keep, cautious, code_of_bin, levels)
     return code_of_bin, levels[: k + 1], gain
 
 

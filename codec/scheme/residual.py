@@ -104,18 +104,18 @@ class Elements:
         """How many elements a tensor has."""
         return spec.track_nbytes // self.width
 
-    @property
-    def masks(self) -> tuple[np.uint64, np.uint64]:
-        """The masks of magnitude and sign, as the kernels take them."""
-        return np.uint64(self.magnitude), np.uint64(self.sign)
+    def pair(self, old: NDArray[Any], new: NDArray[Any]) -> kernel.Pair:
+        """Two arrays as kernels take them."""
+        addresses = np.uint64(old.ctypes.data), np.uint64(new.ctypes.data)
+        masks = np.uint64(self.magnitude), np.uint64(self.sign), np.uint64(self.mantissa)
+        return kernel.Pair(*addresses, old.nbytes // self.width, self.width, *masks)
 
-    def kernel_arguments(self, bounds: Sequence[int]) -> tuple[Any, ...]:
-        """For kernels: masks, the contexts' bounds, mantissa, and the context of each exponent."""
+    def contexts(self, bounds: Sequence[int]) -> kernel.Contexts:
+        """Contexts as kernels take them. bounds: see `Residual`."""
         magnitudes = np.array([e << self.mantissa for e in bounds], np.uint64)
         exponents = np.arange(max(bounds, default=0) + 1)
         context_of = np.searchsorted(np.array(bounds, np.int64), exponents, side="right")
-        contexts = (magnitudes, np.uint64(self.mantissa), context_of.astype(np.uint8))
-        return (*self.masks, *contexts)
+        return kernel.Contexts(magnitudes, context_of.astype(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -197,24 +197,18 @@ def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
     levels = np.array([c.k for c in r.contexts], np.int64)
     symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
-    layout = (r.units, *kind.kernel_arguments(r.bounds), kinds)
-    code = (lookup, starts, masks, fast, symbol_bits, levels)
-    runs = (runlength.FIRST_RUN, runlength.EXTRA_BITS)
-    arrays = (*_addresses(old, new), n, kind.width)
+    what = kind.pair(old, new), kind.contexts(r.bounds)
+    tables = kernel.Tables(kinds, lookup, starts, masks, fast, symbol_bits, levels)
     status = np.zeros(n_streams, np.int64)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        lists = (scratch.moves, scratch.marks, *scratch.owns, scratch.places, scratch.edge)
-        status[i] = kernel.read(*arrays, i, *layout, begins[i], sizes[i], *code, *runs, *lists)
+        stream = i, r.units, begins[i], sizes[i]
+        status[i] = kernel.read(*what, *stream, tables, scratch.notes, scratch.moves)
 
     workers.spread(work, n_streams)
     if status.any():
         raise StreamError(problem_of(int(status[status > 0][0]), n, int(levels.max())))
     return new
-
-
-def _addresses(old: NDArray[Any], new: NDArray[Any]) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(old.ctypes.data), np.uint64(new.ctypes.data)
 
 
 def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Residual | None:
@@ -366,13 +360,11 @@ def _counted(
     counts = np.zeros((len(pieces), n_contexts, kind.most - 1, MAX_CLASSES), np.int32)
     tops = np.zeros((len(pieces), n_contexts), np.int64)
     sizes = np.zeros((len(pieces), n_contexts), np.int64)
-    arguments = *_addresses(old, new), n, kind.width
-    contexts = kind.kernel_arguments(bounds)
+    what = kind.pair(old, new), kind.contexts(bounds)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        lists = (scratch.owns[0], scratch.owns[1], scratch.places, scratch.edge)
-        own = (*pieces[i], units, stride, *contexts, counts[i], tops[i], sizes[i])
-        kernel.count(*arguments, *own, *lists)
+        streams, found = (pieces[i], units, stride), (counts[i], tops[i], sizes[i])
+        kernel.count(*what, *streams, scratch.notes, *found)
 
     workers.spread(work, len(pieces))
     totals = [
@@ -400,16 +392,14 @@ def _written(
     longest = np.array([0, *(_longest(kind, code) for code in codes)], np.int64)
     sizes = np.zeros((n_streams, len(codes)), np.int64)
     parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
-    arguments = *_addresses(old, new), n, kind.width
-    contexts = kind.kernel_arguments(bounds)
+    own = kernel.Codes(words, starts, escapes, symbol_bits)
+    what = kind.pair(old, new), kind.contexts(bounds)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         elements = min(units * UNIT, n - i * units * UNIT)
         begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
         out = scratch.at_least(int(begins[-1]))
-        own = (words, starts, escapes, symbol_bits, begins[:-1], out, sizes[i])
-        lists = (*scratch.owns, scratch.places, scratch.edge)
-        kernel.write(*arguments, i, units, *contexts, *own, *lists)
+        kernel.write(*what, i, units, own, scratch.notes, begins[:-1], out, sizes[i])
         used = (sizes[i] + 31) >> 5
         parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 
@@ -460,8 +450,7 @@ def _sampled(
 ) -> tuple[NDArray[np.int64], int]:
     """See `plain.sample_steps`."""
     counts = np.zeros((FIELDS, kind.most), np.int64)
-    sample = (kind.width, starts, length, *kind.masks, np.uint64(kind.mantissa), counts)
-    return counts, int(kernel.sample(*_addresses(old, new), *sample))
+    return counts, int(kernel.sample(kind.pair(old, new), starts, length, counts))
 
 
 @twin_of(plain.join_rows)
@@ -486,14 +475,13 @@ def _lookups(
     lookups = []
     fast = np.zeros((len(contexts), 2**FAST), np.uint64)
     many = np.empty(2**FAST, np.uint64)
-    runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
     for i, table in enumerate(c.table for c in contexts):
         if table is None:
             lookups.append(np.zeros(0, np.uint64))
             continue
         width = max(int(table.lengths.max()), FAST)
         lookup = np.zeros(2**width, np.uint64)
-        decode.lookup(table.words, table.classes, *runs, width, lookup, many)
+        decode.lookup(table.words, table.classes, width, lookup, many)
         row = lookup[: fast.shape[1]]
         fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)

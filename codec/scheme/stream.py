@@ -205,12 +205,10 @@ class LosslessStage:
             final: The final code of each code, uint16 (512,); None if codes are final.
             uniform: Whether the levels are uniform steps.
         """
-        coder, units = coder_of(self.coder), 1
-        tokens = None
-        if coder.counts_runs:
-            units, tokens = prefix.settle_tokens(survivors, final, code_counts)
-        else:
-            prefix.settle_codes(survivors, final)
+        coder, n = coder_of(self.coder), survivors.n
+        units = prefix.stream_units(n, n - int(code_counts[0])) if coder.counts_runs else 1
+        counted = prefix.settle_tokens(survivors, final, code_counts, units)
+        tokens = counted if coder.counts_runs else None
         m = Message(self, survivors, units, Counts(code_counts, tokens, uniform), levels, uniform)
         if needs_no_bits(code_counts):
             return m
@@ -288,7 +286,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
 
     Args:
         e: The encoding.
-        segments: The track. If they have sources, the track first becomes a copy of them.
+        segments: The track.
         mode: CHANGE to change the track, LOOK to compute digests only.
 
     Returns:
@@ -300,8 +298,9 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
-    if e.is_batch and e.levels.shape[1] != segments.tracks.size:
-        raise StreamError(f"levels of {e.levels.shape[1]} tensors, not of {segments.tracks.size}")
+    if e.is_batch and e.levels.shape[1] != len(segments.arrays[0]):
+        n_tensors = len(segments.arrays[0])
+        raise StreamError(f"levels of {e.levels.shape[1]} tensors, not of {n_tensors}")
     return e.payload.advance(e.levels, e.uniform, segments, mode)
 
 

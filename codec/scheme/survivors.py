@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from . import plain, workers
 from .kernels import collect as kernel
-from .kernels import machine
+from .kernels import instructions
+from .kernels.instructions import Marked, Tensors
 from .limits import N_BINS, UNIT, WORD
 from .memory import Pages
 from .plain import Bins
@@ -35,18 +36,19 @@ class Segments:
 
     Args:
         tracks: The arrays that are compared and changed; float32, C-contiguous.
-        sources: The arrays that are saved, or (for decoding) the track before; of the same sizes as
-            tracks. Empty where only the track matters.
+        sources: The arrays that are saved, of the same sizes. Empty where only the track matters.
+
+    Attributes:
+        addresses: What kernels take.
     """
 
     def __init__(
         self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
     ) -> None:
         self.arrays = (tuple(tracks), tuple(sources))  # kept alive: kernels use addresses
-        self.tracks = _addresses(tracks)
-        self.sources = _addresses(sources)
         ends = itertools.accumulate((t.size for t in tracks), initial=0)
         self.starts = np.array(list(ends), np.int64)
+        self.addresses = Tensors(_addresses(sources), _addresses(tracks), self.starts)
         self.n = int(self.starts[-1])
 
     def tracks_only(self) -> Segments:
@@ -57,20 +59,9 @@ class Segments:
         """The same tracks with other sources."""
         other = Segments.__new__(Segments)  # faster than `copy.copy`
         other.arrays = (self.arrays[0], tuple(sources))
-        other.tracks, other.starts, other.n = self.tracks, self.starts, self.n
-        other.sources = _addresses(sources)
+        other.starts, other.n = self.starts, self.n
+        other.addresses = Tensors(_addresses(sources), self.addresses.tracks, self.starts)
         return other
-
-    def copy(self, begin: int, end: int) -> None:
-        """tracks = sources at the positions begin..end; nothing if there are no sources."""
-        segment = int(np.searchsorted(self.starts, begin, side="right")) - 1
-        for track, source in zip(*(arrays[segment:] for arrays in self.arrays)):
-            start = int(self.starts[segment])
-            if start >= end:
-                return
-            part = slice(max(begin - start, 0), min(end - start, track.size))
-            track.reshape(-1)[part] = source.reshape(-1)[part]
-            segment += 1
 
 
 class _Memory:
@@ -103,6 +94,11 @@ class Survivors:
     def units(self) -> int:
         """Stretches of 65536 elements, the last one shorter."""
         return self.numbers.size
+
+    @property
+    def marked(self) -> Marked:
+        """What kernels take."""
+        return Marked(self.marks, self.codes, self.numbers)
 
     @property
     def dense(self) -> bool:
@@ -256,7 +252,7 @@ def _pack(codes: Codes, s: Survivors) -> None:
     """See `plain.pack`."""
 
     def work(i: int, _scratch: workers.Scratch) -> None:
-        kernel.pack(codes, *pieces[i], s.marks, s.codes, s.numbers)
+        kernel.pack(codes, pieces[i], s.marked)
 
     pieces = workers.pieces(s.units)
     workers.spread(work, len(pieces))
@@ -274,11 +270,11 @@ def _collected(
     segments: Segments, keep: int, least: int, code_of_bin: NDArray[np.uint16], s: Survivors
 ) -> tuple[Bins, int, float]:
     """See `plain.collect`. Some members of smaller bins survive, too, until they are settled."""
-    arrays = segments.sources, segments.tracks, segments.starts
+    tensors = segments.addresses
     if keep < N_BINS and s.units >= PROBED:
         with workers.scratch() as scratch:
             count = np.zeros(N_BINS, np.int64)
-            least = max(least, int(kernel.probe(*arrays, keep, scratch.delta, count)))
+            least = max(least, int(kernel.probe(tensors, keep, scratch.delta, count)))
     pieces = workers.pieces(s.units, least=8)
     bins = [Bins.empty() for _ in pieces]
     threshold = np.uint32(least)
@@ -287,8 +283,8 @@ def _collected(
 
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
-        found = (scratch.delta, s.marks, s.codes, s.numbers, *bins[i], energy)
-        reached[i] = kernel.survivors(*arrays, *pieces[i], keep, threshold, code_of_bin, *found)
+        known = keep, threshold, code_of_bin, scratch.delta
+        reached[i] = kernel.survivors(tensors, pieces[i], *known, s.marked, bins[i], energy)
         # A lower threshold from another piece does no harm. But below the highest threshold,
         # the bins are incomplete.
         threshold = max(threshold, reached[i])
@@ -305,7 +301,7 @@ def _are_dense(numbers: NDArray[np.int32]) -> bool:
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
     flat = [a if a.ndim == 1 else a.reshape(-1) for a in arrays]
     # The kernel is seven times as fast as numpy.
-    address = machine.address if takes_compiled() else _address
+    address = instructions.address if takes_compiled() else _address
     return np.array(list(map(address, flat)), np.uint64)
 
 

@@ -234,4 +234,4 @@ def _token_bits(
     tokens: NDArray[np.int64], lengths: NDArray[np.uint8], classes: int, escaped_bits: int
 ) -> int:
     """See `plain.token_bits`."""
-    return int(kernel.token_bits(tokens, lengths, classes, escaped_bits, runlength.EXTRA_BITS))
+    return int(kernel.token_bits(tokens, lengths, classes, escaped_bits))

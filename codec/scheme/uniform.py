@@ -147,10 +147,10 @@ def _magnitudes(
     count = np.zeros((len(pieces), N_FINE), np.int64)
     high = np.zeros((len(pieces), len(segments.starts) - 1), np.uint32)
     read = np.zeros(len(pieces), np.int64)
-    arrays = segments.sources, segments.tracks, segments.starts
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        read[i] = kernel.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
+        found = scratch.delta, count[i], high[i]
+        read[i] = kernel.magnitudes(segments.addresses, pieces[i], stride, *found)
 
     workers.spread(work, len(pieces))
     return count.sum(axis=0), high.max(axis=0, initial=0), int(read.sum())
@@ -266,17 +266,16 @@ def _collected(
     """See `plain.steps`."""
     pieces = workers.pieces(s.units, least=8)
     counts = np.zeros((len(pieces), 2 * most + 1), np.int64)
-    squares, left = np.zeros((2, s.units))
-    arrays = segments.sources, segments.tracks, segments.starts
-    least, beyond_end = thresholds
+    squares = np.zeros((2, s.units))
+    (size, offset), (least, least_behind) = step, thresholds
+    own = kernel.Step(size, offset, least, least_behind, end)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        steps = least, end, beyond_end, *step
-        found = s.marks, s.codes, s.numbers, counts[i], squares, left
-        kernel.steps(*arrays, *pieces[i], *steps, scratch.delta, *found)
+        found = scratch.delta, s.marked, counts[i], squares
+        kernel.steps(segments.addresses, pieces[i], own, *found)
 
     workers.spread(work, len(pieces))
-    return counts.sum(axis=0), squares, left
+    return counts.sum(axis=0), squares[0], squares[1]
 
 
 def largest_of(array: NDArray[np.float32]) -> float:

@@ -1,6 +1,7 @@
 """The loops for which it pays, compiled: the twins of functions in `plain`.
 
-    machine      instructions that numba lacks; how kernels are compiled, kept and loaded
+    machine      how kernels are compiled, kept and loaded
+    instructions what numba lacks, and small helpers that several kernels share
     collect      u - track to survivors: buckets, promotion, batches, uniform steps
     codes        tokens, code tables, and the bits of code words
     decode       code words back to codes

@@ -1,76 +1,64 @@
 """Tokens, code tables, and the bits of code words.
 
-The twins in `plain` say what these compute. See `collect` for marks, codes and numbers.
+The twins in `plain` say what these compute. See `collect` for `Marked`.
 """
 
 from __future__ import annotations
+
+from collections import namedtuple
 
 import numpy as np
 
 from codec.scheme.limits import FIRST_LENGTH, MAX_CLASSES, MAX_LENGTH, UNIT, WORD
 
-from .machine import (
-    LOW32,
+from .instructions import (
     ONE,
     class_of,
-    compiled,
+    extra_of,
     highest_bit,
-    inlined,
+    load,
     lowest_bit,
     prefetch,
     segment_of,
+    store,
 )
+from .machine import compiled, inlined
 from .track import BATCH, advance
 
 SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
 # Not plain numbers: numba would compile a helper once more for each of them.
 BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
-FIVE = np.uint64(5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 
-
-@compiled
-def settle(first, last, final, marks, codes, numbers):
-    """Replace every code of the units first..last by its final one; those of code 0 are removed.
-
-    final: uint16, by the code that `survivors` wrote.
-    """
-    for unit in range(first, last):
-        read = write = unit * UNIT
-        for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
-            mark = marks[group]
-            left = np.uint64(0)
-            while mark != 0:
-                # The lowest bit that is set. Writing in place is safe, because write <= read.
-                bit = mark & (~mark + ONE)
-                mark ^= bit
-                code = final[codes[read]]
-                read += 1
-                codes[write] = code
-                write += code != 0
-                left |= bit if code != 0 else np.uint64(0)
-            marks[group] = left
-        numbers[unit] = write - unit * UNIT
+# A code. words: uint32 (k,) for a plain code, with a word for each code; or (k * MAX_CLASSES,) with
+# one for every symbol and class of runs: the bit-reversed code word | its length << 16, 0 for what
+# needs the escape. escape: the word of the escape, uint32, 0 for a plain code. symbol_bits: of a
+# symbol after an escape.
+Code = namedtuple("Code", "words escape symbol_bits")
+# A stream that is written: bits that have not been stored, the first one lowest; how many there
+# are, below 32; and the address of the next uint32. numba keeps a tuple in registers.
+Bits = namedtuple("Bits", "buffer filled at")
 
 
 @compiled
-def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
-    """`settle` the streams first..last, and count their tokens.
+def settle_tokens(streams, units, final, marked, counts):
+    """Give the codes of some streams their final values, and count tokens.
 
-    units: of a stream. counts: int32 (rows, NEAR + MAX_CLASSES); counts[symbol, run before it]
-    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] is unused, and the last row
-    also counts all symbols beyond it.
+    Survivors of code 0 are survivors no more. streams: the first one, and the end. units: of a
+    stream. final: uint16, by the code that `collect.survivors` wrote. counts: int32 (rows, NEAR +
+    MAX_CLASSES); counts[symbol, run before it] goes up, or for long runs counts[symbol, NEAR +
+    class]; counts[0] is unused, and the last row also counts all symbols beyond it.
     """
+    marks, codes, numbers = marked
     beyond = counts.shape[0] - 1
-    for stream in range(first, last):
+    for stream in range(streams[0], streams[1]):
         # Runs begin anew in each stream.
         next_position = np.uint64(stream * units * UNIT)
         for unit in range(stream * units, min((stream + 1) * units, numbers.size)):
             read = write = np.uint64(unit * UNIT)
-            for group in range(
-                np.uint64(unit * (UNIT // WORD)), np.uint64((unit + 1) * (UNIT // WORD))
-            ):
+            groups = np.uint64(unit * (UNIT // WORD))
+            for group in range(groups, groups + np.uint64(UNIT // WORD)):
                 mark = marks[group]
                 if mark == 0:
                     continue
@@ -134,189 +122,126 @@ def near_words(words, near):
             near[code * NEAR + run] = np.uint32(full) if word != 0 else np.uint32(0)
 
 
-@compiled
-def write(
-    first,
-    last,
-    units,
-    n,
-    marks,
-    codes,
-    words,
-    near,
-    escape,
-    symbol_bits,
-    out,
-    sizes,
-    tracks,
-    starts,
-    levels,
-    stride,
-    mode,
-    sums,
-    positions,
-    scratch,
-):
-    """Code the streams first..last, and advance the track by them.
+@inlined
+def put(bits, value, length):
+    """Append at most 32 bits, the lowest first. bits: `Bits`; returns the next ones."""
+    buffer, filled = bits.buffer | value << bits.filled, bits.filled + length
+    store(bits.at, 4, buffer)  # in any case, which saves a branch
+    full = filled >> np.uint64(5)
+    rest = filled & np.uint64(31)
+    return Bits(buffer >> (full << np.uint64(5)), rest, bits.at + (full << np.uint64(2)))
 
-    units: of a stream. n: elements. words: uint32 (k,) for a plain code of the codes, or
-    (k * MAX_CLASSES,) with a word for every symbol and class of runs: the bit-reversed code
-    word | its length << 16, 0 for what needs the escape, which is ``escape`` (uint32, 0: a
-    plain code). near: see `near_words`, not used for a plain code. symbol_bits: of a symbol
-    after an escape. out: uint32, large enough, filled; each stream begins with a word. sizes:
-    int64, bits of each stream, filled. tracks ... scratch: see `advance`. positions: uint32
-    (BATCH + WORD,). Returns the words of out in use.
+
+@inlined
+def put_zeros(bits, word, run):
+    """Append a word ``run`` times."""
+    value, length = np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))
+    if value == 0:  # only bits to skip
+        left = np.int64(run * length)
+        while left > 0:
+            bits = put(bits, value, np.uint64(min(left, 32)))
+            left -= 32
+    else:
+        for _ in range(run):
+            bits = put(bits, value, length)
+    return bits
+
+
+@inlined
+def put_token(bits, code, symbol, run):
+    """Append the token of a symbol after a run of zeros. code: `Code` with the words' address."""
+    kind, extra = class_of(run)
+    word = load(code.words + np.uint64(4) * (symbol * np.uint64(MAX_CLASSES) + kind), 4)
+    if word == 0:
+        # The escape: its word, 7 bits of class, symbol - 1.
+        length = np.uint64(code.escape >> np.uint32(16))
+        value = np.uint64(code.escape & np.uint32(0xFFFF)) | kind << length
+        bits = put(bits, value, length + np.uint64(7))
+        bits = put(bits, symbol - ONE, np.uint64(code.symbol_bits))
+    else:
+        bits = put(bits, word & np.uint64(0xFFFF), word >> np.uint64(16))
+    return put(bits, run & ((ONE << extra) - ONE), extra)
+
+
+@inlined
+def ended(bits, begin):
+    """Store the rest of a stream; returns its bits, and the address behind its last word.
+
+    begin: the address of its first word.
     """
-    at = np.uint64(0)
-    plain = escape == 0
-    segment = 0 if mode == 0 else segment_of(starts, first * units * UNIT)
-    for stream in range(first, last):
-        begun = at
-        # Bits gather in `buffer`, the first one lowest. Between tokens it holds fewer than 32.
-        buffer, filled = np.uint64(0), np.uint64(0)
+    store(bits.at, 4, bits.buffer)
+    nbits = np.int64(np.uint64(8) * (bits.at - begin) + bits.filled)
+    return nbits, bits.at + (np.uint64(4) if bits.filled > 0 else np.uint64(0))
+
+
+@compiled
+def write(streams, units, n, marked, code, near, out, sizes, track, positions):
+    """Code some streams, and advance the track by them.
+
+    streams: the first one, and the end. units: of a stream. n: elements. code: `Code`. near: see
+    `near_words`, not used for a plain code. out: uint32, large enough, filled; each stream begins
+    with a word. sizes: int64, bits of each stream, filled. positions: uint32 (BATCH +
+    WORD,), scratch. Returns the words of out in use.
+    """
+    marks, codes, _ = marked
+    moves, starts, segment = track.mode != 0, track.starts, 0
+    if moves:
+        segment = segment_of(starts, streams[0] * units * UNIT)
+    words, plain = code.words, code.escape == 0
+    code = Code(np.uint64(words.ctypes.data), code.escape, code.symbol_bits)
+    at = np.uint64(out.ctypes.data)
+    for stream in range(streams[0], streams[1]):
+        bits = Bits(np.uint64(0), np.uint64(0), at)
         base = stream * units * UNIT
         after = np.uint64(0)
         for unit in range(stream * units, min((stream + 1) * units, marks.size * WORD // UNIT)):
             read = advanced = np.uint64(unit * UNIT)
-            track = np.uint64(0)
-            if mode != 0:  # right for most: a unit seldom holds more than one tensor
+            values, last = np.uint64(0), (unit + 1) * (UNIT // WORD) - 1
+            if moves:  # right for most: a unit seldom holds more than one tensor
                 while starts[segment + 1] <= unit * UNIT:
                     segment += 1
-                track = tracks[segment] + np.uint64(4 * (base - starts[segment]))
-            for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
+                values = track.tracks[segment] + np.uint64(4 * (base - starts[segment]))
+            for group in range(unit * (UNIT // WORD), last + 1):
                 mark = marks[group]
-                if mark == 0:
-                    continue
                 here = np.uint64(group * WORD - base)
                 while mark != 0:
                     position = here + np.uint64(lowest_bit(mark))
                     mark &= mark - ONE
-                    code = np.uint64(codes[read])
+                    symbol = np.uint64(codes[read])
                     positions[read - advanced] = position
-                    if mode != 0:
+                    if moves:
                         # `advance` needs this element at the end of the batch.
-                        prefetch(track + (position << np.uint64(2)))
+                        prefetch(values + (position << np.uint64(2)))
                     read += ONE
                     run = position - after
                     after = position + ONE
                     value = length = np.uint64(0)
                     if plain:
-                        if run != 0:
-                            buffer, filled, at = put_zeros(run, words, out, buffer, filled, at)
-                        word = words[code]
+                        bits = put_zeros(bits, words[0], run)
+                        word = words[symbol]
                         value = np.uint64(word & np.uint32(0xFFFF))
                         length = np.uint64(word >> np.uint32(16))
                     elif run < NEAR:
-                        word = np.uint64(near[code * NEAR + run])
+                        word = np.uint64(near[symbol * NEAR + run])
                         value, length = word & NEAR_BITS, word >> NEAR_LENGTH
                     # A long run, or a token without a word. (A plain word is never empty.)
                     if length == 0:
-                        kind, extra = class_of(run)
-                        word = words[code * np.uint64(MAX_CLASSES) + kind]
-                        if word == 0:
-                            # The escape: its word, 7 bits of class, symbol - 1; the run's extra
-                            # bits follow below. In two parts: all of it and a nearly full buffer
-                            # can be 68 bits.
-                            length = np.uint64(escape >> np.uint32(16))
-                            value = np.uint64(escape & np.uint32(0xFFFF)) | kind << length
-                            buffer |= value << filled
-                            filled += length + np.uint64(7)
-                            if filled >= np.uint64(32):
-                                out[at] = np.uint32(buffer & LOW32)
-                                at += ONE
-                                buffer >>= np.uint64(32)
-                                filled -= np.uint64(32)
-                            buffer |= (code - ONE) << filled
-                            filled += np.uint64(symbol_bits)
-                            if filled >= np.uint64(32):
-                                out[at] = np.uint32(buffer & LOW32)
-                                at += ONE
-                                buffer >>= np.uint64(32)
-                                filled -= np.uint64(32)
-                        length = np.uint64(word >> np.uint32(16))
-                        low = run & ((ONE << extra) - ONE)
-                        value = np.uint64(word & np.uint32(0xFFFF)) | low << length
-                        length += extra
-                    buffer |= value << filled
-                    filled += length
-                    out[at] = np.uint32(buffer & LOW32)
-                    full = filled >> FIVE  # no branch: 0 or 1, and very rarely 2
-                    if full == 2:
-                        at += ONE
-                        buffer >>= np.uint64(32)
-                        out[at] = np.uint32(buffer & LOW32)
-                        full = ONE
-                    at += full
-                    buffer >>= full << FIVE
-                    filled &= np.uint64(31)
+                        bits = put_token(bits, code, symbol, run)
+                    else:
+                        bits = put(bits, value, length)
                 # Batch by batch: positions and codes are then still in the cache.
-                if read - advanced >= np.uint64(BATCH):
-                    if mode != 0:
-                        segment = advance(
-                            tracks,
-                            starts,
-                            segment,
-                            base,
-                            positions,
-                            codes[advanced:read],
-                            np.int64(read - advanced),
-                            levels,
-                            stride,
-                            mode,
-                            sums,
-                            scratch,
-                        )
+                m = np.int64(read - advanced)
+                if m >= BATCH or group == last:
+                    if moves:
+                        found = codes[advanced:read]
+                        segment = advance(track, segment, base, positions, found, m)
                     advanced = read
-            # The codes of the next unit are stored elsewhere, so the unit's last batch ends here.
-            if mode != 0:
-                segment = advance(
-                    tracks,
-                    starts,
-                    segment,
-                    base,
-                    positions,
-                    codes[advanced:read],
-                    np.int64(read - advanced),
-                    levels,
-                    stride,
-                    mode,
-                    sums,
-                    scratch,
-                )
         if plain:
             # A plain code has a word for every element; tokens leave out the last zeros.
             run = np.uint64(min(units * UNIT, n - base)) - after
-            if run != 0:
-                buffer, filled, at = put_zeros(run, words, out, buffer, filled, at)
-        sizes[stream] = np.int64(np.uint64(32) * (at - begun) + filled)
-        if filled > np.uint64(0):
-            out[at] = np.uint32(buffer)
-            at += ONE
-    return np.int64(at)
-
-
-@inlined
-def put_zeros(run, words, out, buffer, filled, at):
-    """Append the word of code 0 ``run`` times; see `write` for buffer, filled and at."""
-    length = np.uint64(words[0] >> np.uint32(16))
-    word = np.uint64(words[0] & np.uint32(0xFFFF))
-    if word == 0:  # only bits to skip
-        filled += run * length
-        while filled >= np.uint64(32):
-            out[at] = np.uint32(buffer & LOW32)
-            at += ONE
-            buffer >>= np.uint64(32)
-            filled -= np.uint64(32)
-    else:
-        for _ in range(np.int64(run)):
-            buffer |= word << filled
-            filled += length
-            if filled >= np.uint64(32):
-                out[at] = np.uint32(buffer & LOW32)
-                at += ONE
-                buffer >>= np.uint64(32)
-                filled -= np.uint64(32)
-    return buffer, filled, at
+            bits = put_zeros(bits, words[0], run)
+        sizes[stream], at = ended(bits, at)
+    return np.int64(at - np.uint64(out.ctypes.data)) >> 2
 
 
 @compiled
@@ -369,12 +294,11 @@ def package_merge(counts, limit, lengths):
 
 
 @compiled
-def token_bits(tokens, lengths, classes, escaped_bits, extra_bits):
+def token_bits(tokens, lengths, classes, escaped_bits):
     """The bits of a message of tokens with a table.
 
     tokens: int64 (symbols, MAX_CLASSES), as in `tables.Counts`. lengths, classes: of the table.
-    escaped_bits: of a token without a word, but for its extra bits. extra_bits: uint8
-    (MAX_CLASSES,), of each class.
+    escaped_bits: of a token without a word, but for its extra bits.
     """
     total = 0
     with_words = (lengths.size - 1) // classes
@@ -385,7 +309,7 @@ def token_bits(tokens, lengths, classes, escaped_bits, extra_bits):
                 bits = np.int64(lengths[1 + symbol * classes + run_class])
             if bits == 0:
                 bits = escaped_bits
-            total += tokens[symbol, run_class] * (bits + extra_bits[run_class])
+            total += tokens[symbol, run_class] * (bits + np.int64(extra_of(np.uint64(run_class))))
     return total
 
 

@@ -3,20 +3,22 @@
 The twins in `plain` say what these compute. How: the delta is computed block by block and never
 written as a whole; 64 elements at a time, a vector comparison says which ones may survive.
 
-A delta spans several tensors: elements are numbered through all of them (their *position*).
-``starts`` (int64, s + 1) holds the first position of each tensor and the end of the last one.
-``sources`` and ``tracks`` (uint64, s) are the addresses of their float32 data: u, what is saved,
-and the track it is compared with. Callers keep the arrays alive.
+A delta spans several tensors, `Tensors`: elements are numbered through all of them (their
+*position*).
 
 Work is cut into units of UNIT positions. A unit's *survivors*, the elements that may have a
-code other than 0, are marked in ``marks`` (uint64, one bit a position, lowest first), and
+code other than 0, are `Marked`: in ``marks`` (uint64, one bit a position, lowest first), and
 their codes stand one after another in the unit's part of ``codes`` (uint8 or uint16, with
 room for one a position); ``numbers`` (int32) says how many.
+
+``delta`` is scratch, float32 (3, BLOCK): the difference of a block, and its u and track where it
+lies in several tensors.
 """
 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 
 import numpy as np
 
@@ -31,101 +33,52 @@ from codec.scheme.limits import (
     WORD,
 )
 
-from .machine import (
+from .instructions import (
     LOW32,
     ONE,
-    carray,
-    compiled,
-    inlined,
-    intrinsic,
-    ir,
+    copy_bytes,
+    difference_of,
+    energy_of,
+    floats_at,
     lowest_bit,
-    pointer,
     segment_of,
-    types,
 )
+from .machine import compiled, inlined
 
 LEADING = 2.0**23  # the leading one of a mantissa
 LAST_BIT = 127 + 23  # the field of an exponent, less it, is the exponent of a mantissa's last bit
+# Of the members of each bin: how many, and their extreme magnitudes; see `plain.Bins`.
+Extremes = namedtuple("Extremes", "members low high")
 PROBES = 4  # blocks of a tensor, at least, that are probed first
 
 
-@intrinsic
-def difference_of(_context, _u, _track, _out, _limit):
-    """Subtract 64 float32 and mark the large differences.
+@compiled
+def gather(tensors, segment, begin, delta):
+    """Copy u and track of a block in several tensors to delta[1] and delta[2]; 0 behind the end.
 
-    Writes u - track to out, all three given as addresses, and 0 where both have the same bits: the
-    same infinity or NaN counts as unchanged. Bit i of the result is set if the i-th u and its track
-    differ, and the magnitude of their difference, as an integer, is at least the limit. LLVM's
-    vectors are the same on every processor; with AVX-512 this takes 4 subtractions and 8
-    comparisons.
+    segment: the tensor in which it begins. Returns the addresses of u and track.
     """
-    element, index = ir.IntType(32), ir.IntType(32)
-    floats, words = ir.VectorType(ir.FloatType(), WORD), ir.VectorType(element, WORD)
-
-    def generate(_context, builder, _signature, arguments):
-        u, track, out, limit = arguments
-        values = []
-        for address in (u, track):
-            value = builder.load(builder.inttoptr(address, floats.as_pointer()))
-            # LLVM would assume the alignment of the whole vector.
-            value.align = 4
-            values.append(value)
-        # Equal bits must give 0: infinity - infinity would be NaN.
-        differs = builder.icmp_unsigned("!=", *(builder.bitcast(v, words) for v in values))
-        zeros = ir.Constant(floats, [0.0] * WORD)
-        difference = builder.select(differs, builder.fsub(*values), zeros)
-        builder.store(difference, builder.inttoptr(out, floats.as_pointer())).align = 4
-        bits = builder.bitcast(difference, words)
-        magnitudes = builder.and_(bits, ir.Constant(words, [2**31 - 1] * WORD))
-        # The limit in all lanes. Magnitudes compare as integers, so NaN and infinity are large.
-        nothing = ir.Constant(words, ir.Undefined)
-        limits = builder.insert_element(nothing, limit, index(0))
-        every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
-        limits = builder.shuffle_vector(limits, nothing, every)
-        large = builder.icmp_unsigned(">=", magnitudes, limits)
-        return builder.bitcast(builder.and_(large, differs), ir.IntType(WORD))
-
-    return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
+    delta[1:] = 0
+    starts, end, position = tensors.starts, min(begin + BLOCK, tensors.starts[-1]), begin
+    u = np.uint64(delta.ctypes.data) + np.uint64(4 * BLOCK)
+    track = u + np.uint64(4 * BLOCK)
+    while position < end:
+        while starts[segment + 1] <= position:
+            segment += 1
+        part = min(end, starts[segment + 1]) - position
+        skip, to = np.uint64(4 * (position - starts[segment])), np.uint64(4 * (position - begin))
+        copy_bytes(u + to, tensors.sources[segment] + skip, 4 * part)
+        copy_bytes(track + to, tensors.tracks[segment] + skip, 4 * part)
+        position += part
+    return u, track
 
 
-@intrinsic
-def energy_of(_context, _address):
-    """The sum of squares of BLOCK float32 at an address, in float64.
-
-    The order of the additions is fixed: every processor gets the same sum.
-    """
-    lanes = 16
-    floats = ir.VectorType(ir.FloatType(), lanes)
-    doubles = ir.VectorType(ir.DoubleType(), lanes)
-
-    def generate(_context, builder, _signature, arguments):
-        (address,) = arguments
-        total = ir.Constant(doubles, [0.0] * lanes)
-        for skip in range(0, 4 * BLOCK, 4 * lanes):
-            at = builder.add(address, ir.Constant(ir.IntType(64), skip))
-            values = builder.load(builder.inttoptr(at, floats.as_pointer()))
-            values.align = 4
-            # In float64, squares of float32 neither overflow nor vanish.
-            wide = builder.fpext(values, doubles)
-            total = builder.fadd(total, builder.fmul(wide, wide))
-        # Add the upper half of the lanes to the lower one, until one lane is left.
-        while lanes_left := total.type.count // 2:
-            halves = [
-                builder.shuffle_vector(
-                    total,
-                    total,
-                    ir.Constant(
-                        ir.VectorType(ir.IntType(32), lanes_left),
-                        list(range(first, first + lanes_left)),
-                    ),
-                )
-                for first in (0, lanes_left)
-            ]
-            total = builder.fadd(*halves)
-        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
-
-    return types.float64(types.uint64), generate
+@inlined
+def unmark(marks, unit, n):
+    """Clear the unit's marks behind the last block of n elements."""
+    met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
+    for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
+        marks[group] = 0
 
 
 @inlined
@@ -144,23 +97,22 @@ def threshold_for(count, keep, least):
 
 
 @compiled
-def probe(sources, tracks, starts, keep, delta, count):
+def probe(tensors, keep, delta, count):
     """A threshold for `survivors` from a few blocks of every tensor; arguments as there.
 
     The largest values are often in the last tensor; without a probe many survivors would be noted
     for nothing. count: int64 (512,), zeros, changed.
     """
-    words = delta[0].view(np.uint32)
-    here = np.uint64(delta.ctypes.data)
+    words, here = delta[0].view(np.uint32), np.uint64(delta.ctypes.data)
     threshold = np.uint32(1)
-    for segment in range(starts.size - 1):
-        size = starts[segment + 1] - starts[segment]
+    for segment in range(tensors.tracks.size):
+        size = tensors.starts[segment + 1] - tensors.starts[segment]
         # A block in the middle of each stretch of `stride` elements, within one tensor; smaller
         # tensors have none.
         stride = min(max(size // PROBES, BLOCK), UNIT)
         for begin in range((stride - BLOCK) // 2, size - BLOCK + 1, stride):
-            u = sources[segment] + np.uint64(4 * begin)
-            track = tracks[segment] + np.uint64(4 * begin)
+            u = tensors.sources[segment] + np.uint64(4 * begin)
+            track = tensors.tracks[segment] + np.uint64(4 * begin)
             for group in range(BLOCK // WORD):
                 skip = np.uint64(4 * WORD * group)
                 mark = difference_of(u + skip, track + skip, here + skip, threshold)
@@ -172,61 +124,38 @@ def probe(sources, tracks, starts, keep, delta, count):
 
 
 @compiled
-def survivors(
-    sources,
-    tracks,
-    starts,
-    first,
-    last,
-    keep,
-    threshold,
-    code_of_bin,
-    delta,
-    marks,
-    codes,
-    numbers,
-    count,
-    low,
-    high,
-    mantissas,
-    energy,
-):
-    """Find the elements of the ``keep`` largest bins of u - track in the units first..last.
+def survivors(tensors, units, keep, threshold, code_of_bin, delta, marked, bins, energy):
+    """Find the elements of the ``keep`` largest bins of u - track in some units.
 
-    threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises during
-    the pass, so smaller bins are incomplete. code_of_bin: uint16 (512,), the code to
-    note down. delta: float32 (3, BLOCK), scratch. marks, codes, numbers: filled for these
-    units. count, low, high: as in `plain.Bins`, of the elements met; right for every
-    bin that can be among the ``keep`` largest. mantissas: int64 (512,), raised by the mantissas of
-    these elements, without the leading one. energy: float64 (units,), filled for these units: the
-    sum of all squares of u - track. Returns the last threshold.
+    units: the first one, and the end. threshold: uint32, at least 1: smaller magnitudes cannot be
+    among them. It rises during the pass, so smaller bins are incomplete. code_of_bin: uint16
+    (512,), the code to note down. marked: filled for these units. bins: `plain.Bins`, raised by the
+    elements met; right for every bin that can be among the ``keep`` largest. energy: float64
+    (units,), filled for these units: the sum of all squares of u - track. Returns the last
+    threshold.
     """
-    # delta[0] holds the block's u - track. delta[1] is zeros: a gathered block is its own
-    # difference.
-    words = delta[0].view(np.uint32)
-    here = np.uint64(delta.ctypes.data)
-    nothing = here + np.uint64(4 * BLOCK)
-    delta[1] = 0
+    words, here = delta[0].view(np.uint32), np.uint64(delta.ctypes.data)
+    marks, codes, numbers = marked
+    count, low, high, mantissas = bins
+    sources, tracks, starts = tensors
     n = starts[-1]
-    segment = segment_of(starts, first * UNIT)
+    segment = segment_of(starts, units[0] * UNIT)
     # The threshold rises quickly at first: look after 1, 2, 4 ... blocks, then once a unit.
     blocks, look_again = 0, 1
-    for unit in range(first, last):
+    for unit in range(units[0], units[1]):
         # A unit's codes begin where its positions do: units are independent of each other.
         at = np.uint64(unit * UNIT)
         squares = 0.0
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
             while starts[segment + 1] <= block:
                 segment += 1
-            u, subtract = here, nothing
-            if block + BLOCK <= starts[segment + 1]:
-                skip = np.uint64(4 * (block - starts[segment]))
-                u, subtract = sources[segment] + skip, tracks[segment] + skip
-            else:
-                segment = gather(sources, tracks, starts, segment, block, delta[0])
+            skip = np.uint64(4 * (block - starts[segment]))
+            u, track = sources[segment] + skip, tracks[segment] + skip
+            if block + BLOCK > starts[segment + 1]:  # shared by several tensors
+                u, track = gather(tensors, segment, block, delta)
             for group in range(BLOCK // WORD):
                 skip = np.uint64(4 * WORD * group)
-                mark = difference_of(u + skip, subtract + skip, here + skip, threshold)
+                mark = difference_of(u + skip, track + skip, here + skip, threshold)
                 marks[block // WORD + group] = mark
                 while mark != 0:
                     word = words[WORD * group + lowest_bit(mark)]
@@ -248,57 +177,45 @@ def survivors(
             if blocks == look_again:
                 look_again += min(look_again, UNIT // BLOCK)
                 threshold = threshold_for(count, keep, threshold)
-        # The last unit has marks beyond the last element.
-        met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
-        for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
-            marks[group] = 0
+        unmark(marks, unit, n)
         numbers[unit] = np.int64(at) - unit * UNIT
         energy[unit] = squares
     return threshold
 
 
 @compiled
-def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high):
-    """Count how often each fine bin of magnitudes occurs in u - track, in the units first..last.
+def magnitudes(tensors, units, stride, delta, count, high):
+    """Count how often each fine bin of magnitudes occurs in u - track, in some units.
 
-    stride: 1 to look at every block, 2 at every other one, and so on. delta: float32 (3, BLOCK),
-    scratch. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes of 0 are not counted. high:
+    units: the first one, and the end. stride: 1 to look at every block, 2 at every other one, and
+    so on. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes of 0 are not counted. high:
     uint32 (tensors,), raised to the largest magnitude of each tensor. Returns the positions that
     were looked at.
     """
-    words = delta[0].view(np.uint32)
-    here = np.uint64(delta.ctypes.data)
-    nothing = here + np.uint64(4 * BLOCK)
-    delta[1] = 0
-    segment = segment_of(starts, first * UNIT)
-    end, met, step = min(last * UNIT, starts[-1]), 0, stride * BLOCK
+    words, here = delta[0].view(np.uint32), np.uint64(delta.ctypes.data)
+    sources, tracks, starts = tensors
+    segment = segment_of(starts, units[0] * UNIT)
+    end, met, step = min(units[1] * UNIT, starts[-1]), 0, stride * BLOCK
     # The same blocks however the work is cut.
-    for block in range((first * UNIT + step - 1) // step * step, end, step):
+    for block in range((units[0] * UNIT + step - 1) // step * step, end, step):
         met += min(BLOCK, end - block)
         while starts[segment + 1] <= block:
             segment += 1
-        u, subtract, own = here, nothing, segment
-        if block + BLOCK <= starts[segment + 1]:
-            skip = np.uint64(4 * (block - starts[segment]))
-            u, subtract = sources[segment] + skip, tracks[segment] + skip
-        else:
-            own = -1  # shared by several tensors
-            segment = gather(sources, tracks, starts, segment, block, delta[0])
-        largest = np.uint32(0)
+        skip = np.uint64(4 * (block - starts[segment]))
+        u, track = sources[segment] + skip, tracks[segment] + skip
+        if block + BLOCK > starts[segment + 1]:  # shared by several tensors
+            u, track = gather(tensors, segment, block, delta)
+        is_shared = block + BLOCK > starts[segment + 1]
         for group in range(BLOCK // WORD):
             skip = np.uint64(4 * WORD * group)
-            mark = difference_of(u + skip, subtract + skip, here + skip, np.uint32(1))
+            mark = difference_of(u + skip, track + skip, here + skip, np.uint32(1))
             while mark != 0:
                 i = WORD * group + lowest_bit(mark)
                 mark &= mark - ONE
                 magnitude = words[i] & MAGNITUDE
                 count[magnitude >> FINE_SHIFT] += 1
-                largest = max(largest, magnitude)
-                if own < 0:
-                    at = segment_of(starts, block + i)
-                    high[at] = max(high[at], magnitude)
-        if own >= 0:
-            high[own] = max(high[own], largest)
+                own = segment_of(starts, block + i) if is_shared else segment
+                high[own] = max(high[own], magnitude)
     return met
 
 
@@ -326,149 +243,92 @@ def squares_left(low, high, count, size, offset):
     return total * size**3
 
 
+# The size of uniform steps and their offset; the smallest magnitude, as bits, that survives in
+# blocks that begin before the element ``end``, and in those behind.
+Step = namedtuple("Step", "size offset least least_behind end")
+
+
 @compiled
-def steps(
-    sources,
-    tracks,
-    starts,
-    first,
-    last,
-    threshold,
-    end,
-    beyond_end,
-    size,
-    offset,
-    delta,
-    marks,
-    codes,
-    numbers,
-    count,
-    energy,
-    rest,
-):
-    """Quantize u - track in uniform steps, in the units first..last.
+def steps(tensors, units, step, delta, marked, count, squares):
+    """Quantize u - track in uniform steps, in some units.
 
     A change of magnitude a has the number q = floor(a / size + offset) and the code 2q - 1, or
-    2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. beyond_end: uint32,
-    the smallest that counts in blocks from the element ``end`` on. size, offset: float64. delta: as
-    in `magnitudes`. marks, codes, numbers: filled for these units. count: int64 (k,): how often
-    each code occurs; count[0]: how many changes lie beyond the last code, or are NaN. These get the
-    code 1. energy, rest: float64 (units,), filled for these units: the sums of squares of u - track
-    before and after the step.
+    2q if it is negative. units: the first one, and the end. marked: filled for these units. count:
+    int64 (k,): how often each code occurs; count[0]: how many changes lie beyond the last code, or
+    are NaN. These get the code 1. squares: float64 (2, units), filled for these units: the sums of
+    squares of u - track before and after the step.
     """
-    words = delta[0].view(np.uint32)
-    values = delta[0]
+    values, words = delta[0], delta[0].view(np.uint32)
     here = np.uint64(delta.ctypes.data)
-    nothing = here + np.uint64(4 * BLOCK)
-    # delta[2] holds the track of a gathered block.
-    gathered = here + np.uint64(8 * BLOCK)
-    delta[1] = 0
+    marks, codes, numbers = marked
+    sources, tracks, starts = tensors
     n = starts[-1]
-    # uniform._first_step multiplies by the same number, so `threshold` is exact.
-    per_step = 1 / size
+    # uniform._first_step multiplies by the same number, so `step.least` is exact.
+    per_step = 1 / step.size
     # The first number of steps without a code: count has 2 * (most - 1) + 1 entries.
     most = np.float64((count.size + 1) // 2)
-    segment = segment_of(starts, first * UNIT)
-    for unit in range(first, last):
+    segment = segment_of(starts, units[0] * UNIT)
+    for unit in range(units[0], units[1]):
         at = np.uint64(unit * UNIT)
-        squares = gain = 0.0
+        before = gain = 0.0
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
             while starts[segment + 1] <= block:
                 segment += 1
-            u, subtract, track = here, nothing, gathered
-            if block + BLOCK <= starts[segment + 1]:
-                skip = np.uint64(4 * (block - starts[segment]))
-                u, subtract = sources[segment] + skip, tracks[segment] + skip
-                track = subtract
-            else:
-                gather_tracks(tracks, starts, segment, block, delta[2])
-                segment = gather(sources, tracks, starts, segment, block, delta[0])
-            old = carray(pointer(track), (BLOCK,))
-            least = threshold if block < end else beyond_end
+            skip = np.uint64(4 * (block - starts[segment]))
+            u, track = sources[segment] + skip, tracks[segment] + skip
+            if block + BLOCK > starts[segment + 1]:  # shared by several tensors
+                u, track = gather(tensors, segment, block, delta)
+            old = floats_at(track, BLOCK)
+            least = step.least if block < step.end else step.least_behind
             for group in range(BLOCK // WORD):
                 skip = np.uint64(4 * WORD * group)
-                mark = difference_of(u + skip, subtract + skip, here + skip, least)
+                mark = difference_of(u + skip, track + skip, here + skip, least)
                 marks[block // WORD + group] = mark
                 while mark != 0:
                     i = WORD * group + lowest_bit(mark)
                     mark &= mark - ONE
                     change = np.float64(values[i])
-                    steps = abs(change) * per_step + offset
+                    number = abs(change) * per_step + step.offset
                     # Stays 0 for NaN and what is too large. Callers see count[0] and discard all
                     # codes.
                     code = 0
-                    if steps < most:
-                        code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
+                    if number < most:
+                        code = 2 * np.int64(number) - 1 + np.int64(words[i] >> np.uint32(31))
                     codes[at] = max(code, 1)
                     at += ONE
                     count[code] += 1
                     # What the decoder will do: the level and the sum are each rounded once to
                     # float32.
-                    level = np.float32(np.copysign(np.float64(np.int64(steps)) * size, change))
+                    level = np.float32(
+                        np.copysign(np.float64(np.int64(number)) * step.size, change)
+                    )
                     moved = np.float32(old[i] + level)
                     left = np.float64(old[i]) + change - np.float64(moved)
                     gain += change * change - left * left
-            squares += energy_of(here)
-        met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
-        for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
-            marks[group] = 0
+            before += energy_of(here)
+        unmark(marks, unit, n)
         numbers[unit] = np.int64(at) - unit * UNIT
-        energy[unit], rest[unit] = squares, squares - gain
+        squares[0, unit], squares[1, unit] = before, before - gain
 
 
 @compiled
-def gather(sources, tracks, starts, segment, begin, delta):
-    """Write u - track of a block that several tensors share, or in which the last tensor ends.
+def pack(given, units, marked):
+    """Write codes, one a position, as survivors of some units.
 
-    Equal bits give 0; positions behind the last tensor get 0. segment: the tensor of the position
-    ``begin``. delta: float32 (BLOCK,), filled. Returns the last tensor of the block.
+    given: uint8 or uint16 (n,). units: the first one, and the end. marked: filled for these units.
     """
-    end = min(begin + BLOCK, starts[-1])
-    for i in range(BLOCK):
-        position = begin + i
-        if position >= end:
-            delta[i] = 0
-            continue
-        while starts[segment + 1] <= position:
-            segment += 1
-        size = starts[segment + 1] - starts[segment]
-        u = carray(pointer(sources[segment]), (size,))[position - starts[segment]]
-        track = carray(pointer(tracks[segment]), (size,))[position - starts[segment]]
-        same = np.float32(u).view(np.uint32) == np.float32(track).view(np.uint32)
-        delta[i] = 0 if same else u - track
-    return segment
-
-
-@compiled
-def gather_tracks(tracks, starts, segment, begin, out):
-    """Copy the track of a block that spans several tensors, or in which the last tensor ends."""
-    for position in range(begin, min(begin + BLOCK, starts[-1])):
-        while starts[segment + 1] <= position:
-            segment += 1
-        size = starts[segment + 1] - starts[segment]
-        out[position - begin] = carray(pointer(tracks[segment]), (size,))[
-            position - starts[segment]
-        ]
-
-
-@compiled
-def pack(given, first, last, marks, codes, numbers):
-    """Write codes, one a position, as survivors of the units first..last.
-
-    given: uint8 or uint16 (n,). marks, codes, numbers: filled for these units.
-    """
-    for unit in range(first, last):
+    for unit in range(units[0], units[1]):
         at = unit * UNIT
         for group in range(UNIT // WORD):
             begin = unit * UNIT + WORD * group
             mark = np.uint64(0)
             for i in range(begin, min(begin + WORD, given.size)):
                 # No branch: the next code overwrites a 0.
-                codes[at] = given[i]
+                marked.codes[at] = given[i]
                 at += given[i] != 0
                 mark |= np.uint64(given[i] != 0) << np.uint64(i - begin)
-            marks[begin // WORD] = mark
-        numbers[unit] = at - unit * UNIT
+            marked.marks[begin // WORD] = mark
+        marked.numbers[unit] = at - unit * UNIT
 
 
 @inlined
@@ -479,17 +339,15 @@ def change_of(u, track):
 
 
 @compiled
-def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin, levels):
+def promote_bins(bins, fields, keep, cautious, code_of_bin, levels):
     """Priority promotion of one tensor: the ``keep`` largest bins get a code, and its level.
 
-    count: int64 (512,), members of each bin. near, far: float32 (512,), their extreme magnitudes.
-    lowest, highest: the first and last exponent field of bins that may have members; other fields
-    are skipped. cautious: whether a negative bin's level is its member closest to zero, see
-    `Histogram.promote`. code_of_bin: uint16 (512,), filled. levels: float32 (> keep or 513,),
-    filled up to the last code. Returns this code.
+    bins: `Extremes` or `plain.Bins`. fields: the first and last exponent field of bins that may
+    have members; other fields are skipped. The others: see `promote`. Returns the last code.
     """
+    count, near, far = bins.members, bins.low.view(np.float32), bins.high.view(np.float32)
     k = 0
-    for field in range(highest, lowest - 1, -1):
+    for field in range(fields[1], fields[0] - 1, -1):
         first, second = field, 256 + field
         if count[first] > 0 and count[second] > 0:
             middle = np.float64(near[first]) + np.float64(far[first])
@@ -509,14 +367,13 @@ def promote_bins(count, near, far, lowest, highest, keep, cautious, code_of_bin,
 
 
 @compiled
-def promote(count, low, high, mantissas, keep, cautious, code_of_bin, levels):
+def promote(bins, keep, cautious, code_of_bin, levels):
     """Priority promotion of an alphabet, see `plain.promote`.
 
     code_of_bin: uint16 (512,), and levels: float32 (keep + 1,), filled. Returns the last code, and
     by how much the sum of squares of the changes gets smaller.
     """
-    near, far = low.view(np.float32), high.view(np.float32)
-    k = promote_bins(count, near, far, 0, NON_FINITE_FIELD, keep, cautious, code_of_bin, levels)
+    k = promote_bins(bins, (0, NON_FINITE_FIELD), keep, cautious, code_of_bin, levels)
     gain = 0.0
     for b in range(N_BINS):
         code = code_of_bin[b]
@@ -524,33 +381,33 @@ def promote(count, low, high, mantissas, keep, cautious, code_of_bin, levels):
             continue
         # A member v that moves by r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
         field, r = b & 255, abs(np.float64(levels[code]))
-        members = np.float64(count[b])
+        members = np.float64(bins.members[b])
         leading = members * LEADING if field > 0 else 0.0
-        total = math.ldexp(np.float64(mantissas[b]) + leading, max(field, 1) - LAST_BIT)
+        total = math.ldexp(np.float64(bins.mantissas[b]) + leading, max(field, 1) - LAST_BIT)
         gain += 2 * total * r - members * r * r
     return k, gain
 
 
 @compiled
-def batch(sources, tracks, starts, first, last, keep, codes, levels, kept, highest, counts):
-    """Quantize u - track of the tensors first..last in exponent buckets, each tensor by itself.
+def batch(tensors, own, keep, codes, levels, last_codes, highest, counts):
+    """Quantize u - track of some tensors in exponent buckets, each tensor by itself.
 
-    codes: uint8 or uint16 (n,). levels: float32 (tensors, > keep or 513). kept: int64 (tensors,),
-    how many codes but 0 each tensor has. highest: int64 (tensors,), the exponent field of its
-    largest change. All are filled for these tensors. counts: int64 (513,), raised by the number of
-    times that each code but 0 occurs.
+    own: the first tensor, and the end. codes: uint8 or uint16 (n,). levels: float32 (tensors, >
+    keep or 513). last_codes, highest: int64 (tensors,), the last code of each tensor and the
+    exponent field of its largest change. All are filled for these tensors. counts: int64 (513,),
+    raised by the number of times that each code but 0 occurs.
     """
-    count, code_of_bin = np.zeros(N_BINS, np.int64), np.zeros(N_BINS, np.uint16)
-    low, high = np.empty(N_BINS, np.uint32), np.empty(N_BINS, np.uint32)
-    near, far = low.view(np.float32), high.view(np.float32)
-    longest = 0
-    for t in range(first, last):
+    bins = Extremes(
+        np.zeros(N_BINS, np.int64), np.empty(N_BINS, np.uint32), np.empty(N_BINS, np.uint32)
+    )
+    count, low, high = bins
+    code_of_bin, starts, longest = np.zeros(N_BINS, np.uint16), tensors.starts, 0
+    for t in range(own[0], own[1]):
         longest = max(longest, starts[t + 1] - starts[t])
     words = np.empty(longest, np.uint32)
-    for t in range(first, last):
+    for t in range(own[0], own[1]):
         size, at = starts[t + 1] - starts[t], starts[t]
-        u = carray(pointer(sources[t]), (size,))
-        track = carray(pointer(tracks[t]), (size,))
+        u, track = floats_at(tensors.sources[t], size), floats_at(tensors.tracks[t], size)
         cautious = True
         least, most = MAGNITUDE, np.uint32(0)
         for i in range(size):
@@ -570,7 +427,7 @@ def batch(sources, tracks, starts, first, last, keep, codes, levels, kept, highe
                 low[b] = magnitude
             if magnitude > high[b]:
                 high[b] = magnitude
-        k = promote_bins(count, near, far, bottom, top, keep, cautious, code_of_bin, levels[t])
+        k = promote_bins(bins, (bottom, top), keep, cautious, code_of_bin, levels[t])
         for field in range(bottom, top + 1):
             for b in (field, 256 + field):
                 if code_of_bin[b] > 0:
@@ -578,7 +435,7 @@ def batch(sources, tracks, starts, first, last, keep, codes, levels, kept, highe
         for i in range(size):
             # Zeros share a bin with subnormals, but have code 0.
             codes[at + i] = code_of_bin[words[i] >> np.uint32(23)] * (words[i] & MAGNITUDE != 0)
-        kept[t], highest[t] = k, top
+        last_codes[t], highest[t] = k, top
 
 
 @compiled

@@ -12,18 +12,8 @@ import numpy as np
 from codec.scheme.limits import UNIT, WORD
 
 from .decode import STREAM_GOES_ON, STREAM_LEAVES, STREAM_OK
-from .machine import (
-    LOW32,
-    ONE,
-    compiled,
-    count_bits,
-    highest_bit,
-    inlined,
-    load8,
-    load32,
-    store8,
-    store32,
-)
+from .instructions import LOW32, ONE, count_bits, highest_bit, load, store
+from .machine import compiled, inlined
 
 # Of context coding. Probabilities are parts of 65,536.
 HALF, LEAST = 32_768, 32
@@ -71,10 +61,10 @@ def carry(at):
     """Add 1 to the number that ends before an address, its highest byte first."""
     # There always is a byte below 255: the number written so far is below 1.
     at -= ONE
-    while load8(at) == np.uint64(255):
-        store8(at, np.uint64(0))
+    while load(at, 1) == np.uint64(255):
+        store(at, 1, np.uint64(0))
         at -= ONE
-    store8(at, load8(at) + ONE)
+    store(at, 1, load(at, 1) + ONE)
 
 
 # The interval: its begin `low` (encoding) or the bytes read less that begin, `window` (decoding);
@@ -95,7 +85,7 @@ def decide(encoding, bit, context, c, m):
     """
     low, span, window, at = c
     here = m.contexts + np.uint64(4 * context)
-    state = np.int64(load32(here))
+    state = np.int64(load(here, 4))
     chance = state >> 8
     bound = (span >> np.uint64(16)) * np.uint64(chance)
     if not encoding:
@@ -114,18 +104,18 @@ def decide(encoding, bit, context, c, m):
         span -= bound
     while span < LEAST_SPAN:
         if encoding:
-            store8(at, low >> np.uint64(32))
+            store(at, 1, low >> np.uint64(32))
             low = (low & LOW32) << np.uint64(8)
         else:
-            window = window << np.uint64(8) | (load8(at) if at < m.end else np.uint64(0))
+            window = window << np.uint64(8) | (load(at, 1) if at < m.end else np.uint64(0))
         at += ONE
         span <<= np.uint64(8)
     # The more often a context was used, the more slowly its chance changes.
     uses = state & 255
     aim = np.int64(2 * HALF) if bit else np.int64(0)
-    chance += ((aim - chance) * np.int64(load32(m.rates + np.uint64(4 * uses)))) >> 16
+    chance += ((aim - chance) * np.int64(load(m.rates + np.uint64(4 * uses), 4))) >> 16
     chance = min(max(chance, np.int64(LEAST)), np.int64(2 * HALF - LEAST))
-    store32(here, np.uint64(chance << 8 | min(uses + 1, MOST_USES)))
+    store(here, 4, np.uint64(chance << 8 | min(uses + 1, MOST_USES)))
     return bit, Interval(low, span, window, at)
 
 
@@ -190,10 +180,10 @@ def finish(low, span, at, begin):
                 number -= WHOLE
                 carry(at)
             for i in range(n):
-                store8(at, number >> np.uint64(32 - 8 * i) & np.uint64(255))
+                store(at, 1, number >> np.uint64(32 - 8 * i) & np.uint64(255))
                 at += ONE
             break
-    while at > begin and load8(at - ONE) == 0:
+    while at > begin and load(at - ONE, 1) == 0:
         at -= ONE
     return at
 
@@ -238,7 +228,7 @@ def code(encoding, stream, survivors, steps, learning, by_column, data, most, li
         window = np.uint64(0)
         for i in range(np.uint64(5)):
             at = first + i
-            window = window << np.uint64(8) | (load8(at) if at < end else np.uint64(0))
+            window = window << np.uint64(8) | (load(at, 1) if at < end else np.uint64(0))
         c = Interval(np.uint64(0), WHOLE, window, first + np.uint64(5))
     terms, sums, signs = by_column[0], by_column[1], by_column[2]
     last_rows, last_steps, changed = by_column[3], by_column[4], by_column[5]

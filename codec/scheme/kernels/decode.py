@@ -6,17 +6,19 @@ bounds, whatever the bits are: it returns a status.
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 from codec.scheme.limits import MAX_CLASSES, MAX_STREAM, WORD
 
-from .machine import LOW32, ONE, compiled, inlined, load64, prefetch, segment_of
-from .track import BATCH, advance, become
+from .instructions import LOW32, ONE, extra_of, load, prefetch, run_of, segment_of, store
+from .machine import compiled, inlined
+from .track import BATCH, advance
 
 LANES = 4  # streams decoded in turn
 # Encoders look after each word of marks whether a list is full: it may hold 63 more.
 ROW = BATCH + WORD  # room in the list of each
-ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 # 2**11 entries of 8 bytes take half of a first cache of 32 KiB.
 FAST = 11  # bits that are looked up at once
 LONGEST = 64  # bits: no token is longer
@@ -31,10 +33,29 @@ STREAM_LEAVES = 3  # a symbol beyond the last level
 CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
 CODES = np.uint64(0x7FFF << 48)
+MOST_COVERED = np.uint64(2**12 - 1)  # elements by a token of `lookup_two`
+
+# Streams of `elements` elements each, but the last one; n: elements of all. begins: int64, 8 x the
+# address of each stream; 16 bytes behind its end can be read too. sizes: int64, their bits.
+Streams = namedtuple("Streams", "begins sizes elements n")
+# How to read them. k: levels. plain: whether zeros are coded too. one, many: see `lookup`. two: see
+# `lookup_two`, or empty. symbol_bits: of a symbol after an escape.
+Tables = namedtuple("Tables", "k plain one many two symbol_bits")
+# Scratch. listed: uint64 (LANES * ROW,): elements covered up to and with a symbol | symbol << 48.
+# positions: uint32, found: uint16, both (ROW,).
+Lists = namedtuple("Lists", "listed positions found")
+# What four streams are at. at: the next bit. end: of the stream. covered: elements. listed: entries
+# in the list. stream: its number; -1: the lane is free. ahead: the address of the float32 just
+# before the stream's first element in the track.
+FIELDS = ("at", "end", "covered", "listed", "stream", "ahead")
+LANE = np.dtype([(name, np.int64) for name in FIELDS])
+# The same in registers, with the address of the next place in the list.
+Lane = namedtuple("Lane", "at covered place ahead")
+Token = namedtuple("Token", "at elements symbol")
 
 
 @compiled
-def lookup(words, classes, extra_bits, first_run, width, one, many):
+def lookup(words, classes, width, one, many):
     """Look-up tables for the next bits of a stream.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else how
@@ -52,9 +73,9 @@ def lookup(words, classes, extra_bits, first_run, width, one, many):
             continue
         used, elements, symbol = length, np.int64(1), np.int64(token)
         if classes > 1 and token > 0:
-            kind = (token - 1) % classes
-            used += extra_bits[kind]
-            elements += first_run[kind]
+            kind = np.uint64((token - 1) % classes)
+            used += np.int64(extra_of(kind))
+            elements += np.int64(run_of(kind, np.uint64(0)))
             symbol = 1 + (token - 1) // classes
         entry = np.uint64(used | length << 8 | elements << 16 | symbol << 48)
         if classes > 1 and token == 0:
@@ -80,6 +101,20 @@ def lookup(words, classes, extra_bits, first_run, width, one, many):
         many[i] = entry
 
 
+@inlined
+def window_at(at):
+    """The bits from bit ``at`` on, at least 57. at: 8 x the address of a byte + the bit in it."""
+    return load(at >> np.uint64(3), 8) >> (at & np.uint64(7))
+
+
+@inlined
+def split_entry(entry, window):
+    """Of an entry of `lookup`, for the window it was looked up by: all bits, elements covered."""
+    used = entry & np.uint64(255)
+    low = (window & ((ONE << used) - ONE)) >> (entry >> np.uint64(8) & np.uint64(255))
+    return used, (entry >> np.uint64(16) & LOW32) + low
+
+
 @compiled
 def lookup_two(one, two):
     """Make a look-up table for the one or two tokens that the next FAST bits hold.
@@ -89,19 +124,19 @@ def lookup_two(one, two):
     (33-47) | the first's (48-62) | is too long for that, or an escape (63). Returns how many hold
     two, 0 if too many hold none.
     """
-    most = np.uint64(2**12 - 1)
     pairs = none = 0
     for i in range(two.size):
         window = np.uint64(i)
         used, elements = split_entry(one[i], window)
         two[i] = ESCAPE
-        if one[i] == 0 or one[i] >= ESCAPE or used > np.uint64(FAST) or elements > most:
+        is_token = one[i] != 0 and one[i] < ESCAPE
+        if not is_token or used > np.uint64(FAST) or elements > MOST_COVERED:
             none += 1
             continue
         entry = elements << np.uint64(8) | one[i] & CODES
         following = one[window >> used]
         more, others = split_entry(following, window >> used)
-        fits = used + more <= np.uint64(FAST) and others <= most
+        fits = used + more <= np.uint64(FAST) and others <= MOST_COVERED
         if following != 0 and following < ESCAPE and fits:
             used += more
             entry |= others << np.uint64(20) | ONE << np.uint64(32)
@@ -113,331 +148,201 @@ def lookup_two(one, two):
 
 
 @inlined
-def window_at(at):
-    """The bits from bit ``at`` on, at least 57. at: 8 x the address of a byte + the bit in it."""
-    return load64(at >> np.uint64(3)) >> (at & np.uint64(7))
+def token_at(at, entry, symbol_bits):
+    """The token at a bit, also an escaped one; its ``at`` is the bit behind it.
 
-
-@inlined
-def split_entry(entry, window):
-    """Of an entry of `lookup`, for the window it was looked up by: all bits, elements covered."""
-    used = entry & np.uint64(255)
-    low = (window & ((ONE << used) - ONE)) >> (entry >> np.uint64(8) & np.uint64(255))
-    return used, (entry >> np.uint64(16) & LOW32) + low
-
-
-@inlined
-def escaped(window, symbol_bits, first_run, extra_bits):
-    """The token after an escape: its bits, the elements it covers, its symbol.
-
-    window: the bits behind the escape's word. A class that does not exist covers more elements than
-    any stream has.
+    entry: of the table ``one``. A class that does not exist covers more elements than any stream
+    has, so callers see a stream that goes on too long.
     """
+    used, elements = split_entry(entry, window_at(at))
+    at += used
+    if entry < ESCAPE:
+        return Token(at, elements, entry >> CODE)
+    window = window_at(at)
     kind = window & np.uint64(127)
     window >>= np.uint64(7)
     symbol = ONE + (window & ((ONE << symbol_bits) - ONE))
-    window >>= symbol_bits
-    # So the caller sees a stream that goes on too long; nothing else needs a test.
+    extra = extra_of(kind) if kind < np.uint64(MAX_CLASSES) else np.uint64(0)
+    elements = run_of(kind, window >> symbol_bits & ((ONE << extra) - ONE)) + ONE
     if kind >= np.uint64(MAX_CLASSES):
-        return np.uint64(7) + symbol_bits, np.uint64(2 * MAX_STREAM), symbol
-    free = np.uint64(extra_bits[kind])
-    run = np.uint64(first_run[kind]) + (window & ((ONE << free) - ONE))
-    return np.uint64(7) + symbol_bits + free, run + ONE, symbol
+        elements = np.uint64(2 * MAX_STREAM)
+    return Token(at + np.uint64(7) + symbol_bits + extra, elements, symbol)
 
 
 @inlined
-def next_token(lane, states, entry, symbol_bits, first_run, extra_bits, listed):
-    """Read one token of a lane, also an escaped one. states, listed: see `fill`.
+def lane_of(lanes, k, listed):
+    """A lane in registers."""
+    own = lanes[k]
+    place = np.uint64(listed.ctypes.data) + np.uint64(8 * (k * ROW + own.listed))
+    return Lane(np.uint64(own.at), np.uint64(own.covered), place, np.uint64(own.ahead))
 
-    entry: of the table ``one``, for the lane's next bits.
+
+@inlined
+def keep(lanes, k, lane, listed):
+    """Note what a lane is at."""
+    own = lanes[k]
+    own.at, own.covered = lane.at, lane.covered
+    own.listed = np.int64(lane.place - np.uint64(listed.ctypes.data)) // 8 - k * ROW
+
+
+@inlined
+def next_listed(lane, entry, symbol_bits):
+    """The lane behind a token of any kind, which is listed. entry: see `token_at`."""
+    token = token_at(lane.at, entry, np.uint64(symbol_bits))
+    covered = lane.covered + token.elements
+    store(lane.place, 8, covered | token.symbol << CODE)
+    return Lane(token.at, covered, lane.place + np.uint64(8), lane.ahead)
+
+
+@inlined
+def taken(lane, entry, window, reach):
+    """The lane behind the token of an entry, which is listed."""
+    used, elements = split_entry(entry, window)
+    covered = lane.covered + elements
+    prefetch(lane.ahead + ((covered & reach) << np.uint64(2)))
+    store(lane.place, 8, covered | entry & CODES)
+    return Lane(lane.at + used, covered, lane.place + np.uint64(8), lane.ahead)
+
+
+@inlined
+def taken_two(lane, entry, _window, reach):
+    """The lane behind the one or two tokens of an entry of `lookup_two`, which are listed."""
+    covered = lane.covered + (entry >> np.uint64(8) & MOST_COVERED)
+    store(lane.place, 8, covered | entry & CODES)
+    covered += entry >> np.uint64(20) & MOST_COVERED
+    # Always written, counted only if there is a second token: no branch.
+    store(lane.place + np.uint64(8), 8, covered | (entry << np.uint64(15)) & CODES)
+    prefetch(lane.ahead + ((covered & reach) << np.uint64(2)))
+    place = lane.place + (np.uint64(8) << (entry >> np.uint64(32) & ONE))
+    return Lane(lane.at + (entry & np.uint64(255)), covered, place, lane.ahead)
+
+
+@inlined
+def fill_four(lanes, reach, tables, listed, entries, take, most):
+    """Read all lanes in turn until a list is full, or a stream is near its end.
+
+    A token must wait for the one before it in its stream, but not for other streams. entries: a
+    look-up table. take: `taken` or `taken_two`, as the table needs. most: tokens of an entry.
     """
-    at = np.uint64(states[lane, 0])
-    used, elements = split_entry(entry, window_at(at))
-    symbol = entry >> CODE
-    at += used
-    if entry >= ESCAPE:
-        used, elements, symbol = escaped(window_at(at), symbol_bits, first_run, extra_bits)
-        at += used
-    told = np.uint64(states[lane, 2]) + elements
-    listed[lane * ROW + states[lane, 3]] = told | symbol << CODE
-    states[lane, 0], states[lane, 2] = at, told
-    states[lane, 3] += 1
-
-
-@inlined
-def fill_one(lane, states, one, many, listed):
-    """Read one lane until an escape, a full list, or the last LONGEST bits of its stream."""
-    few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
-    at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
-    m = np.uint64(lane * ROW + states[lane, 3])
-    # As many tokens as certainly fit into the list and the bits left: none needs a test.
-    rounds = min(BATCH - states[lane, 3], (states[lane, 1] - states[lane, 0]) // LONGEST)
-    end = m + np.uint64(max(rounds, 0))
-    while m < end:
-        window = window_at(at)
-        entry = many[window & more]
-        if entry >= ESCAPE:
-            # Too long for `many`, or a real escape.
-            entry = one[window & few]
-            if entry >= ESCAPE:
-                break
-        used, elements = split_entry(entry, window)
-        at += used
-        told += elements
-        listed[m] = told | entry & CODES
-        m += ONE
-    states[lane, 0], states[lane, 2] = at, told
-    states[lane, 3] = np.int64(m) - lane * ROW
-
-
-@inlined
-def covered_by(entry):
-    """Of an entry of `lookup_two`: elements that the first token covers, and the second."""
-    first = entry >> np.uint64(8) & np.uint64(2**12 - 1)
-    return first, entry >> np.uint64(20) & np.uint64(2**12 - 1)
-
-
-@compiled
-def fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed):
-    """`fill` with a table of `lookup_two`, until a list is full or a stream nears its end."""
-    few, more, second = np.uint64(one.size - 1), np.uint64(two.size - 1), np.uint64(32)
-    while True:
-        rounds = BATCH
+    one, few, more = tables.one, np.uint64(tables.one.size - 1), np.uint64(entries.size - 1)
+    rounds = np.int64(1)
+    while rounds > 0:
+        rounds = np.int64(BATCH)
         for k in range(LANES):
-            left = (states[k, 1] - states[k, 0]) // LONGEST
-            # Two entries a round at most; see `fill_one`.
-            rounds = min(rounds, left, (BATCH - states[k, 3]) // 2)
-        if rounds <= 0:
-            return
-        # One variable for each lane, and no loop over lanes: so they stay in registers. a: next
-        # bit, n: elements covered, p: address to prefetch from, m: place in the list.
-        a0, a1 = np.uint64(states[0, 0]), np.uint64(states[1, 0])
-        a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
-        n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
-        n2, n3 = np.uint64(states[2, 2]), np.uint64(states[3, 2])
-        p0, p1 = np.uint64(states[0, 5]), np.uint64(states[1, 5])
-        p2, p3 = np.uint64(states[2, 5]), np.uint64(states[3, 5])
-        m0, m1 = np.uint64(states[0, 3]), np.uint64(states[1, 3]) + ROW1
-        m2, m3 = np.uint64(states[2, 3]) + ROW2, np.uint64(states[3, 3]) + ROW3
-        escape = False
+            # As many tokens as certainly fit into the list and the bits left: none needs a test.
+            left = (lanes[k].end - lanes[k].at) // LONGEST
+            rounds = min(rounds, left, (BATCH - lanes[k].listed) // most)
+        # A variable for each lane, and no loop over lanes: so they stay in registers.
+        a, b = lane_of(lanes, 0, listed), lane_of(lanes, 1, listed)
+        c, d = lane_of(lanes, 2, listed), lane_of(lanes, 3, listed)
+        escape = np.uint64(0)
         for _ in range(rounds):
-            e0, e1 = two[window_at(a0) & more], two[window_at(a1) & more]
-            e2, e3 = two[window_at(a2) & more], two[window_at(a3) & more]
-            if (e0 | e1 | e2 | e3) >= ESCAPE:
-                escape = True
+            u, v, w, x = window_at(a.at), window_at(b.at), window_at(c.at), window_at(d.at)
+            e, f, g, h = entries[u & more], entries[v & more], entries[w & more], entries[x & more]
+            escape = (e | f | g | h) & ESCAPE
+            if escape != 0 and most == 1:  # a word that is only too long for `entries`
+                e, f, g, h = one[u & few], one[v & few], one[w & few], one[x & few]
+                escape = (e | f | g | h) & ESCAPE
+            if escape != 0:
                 break
-            a0 += e0 & np.uint64(255)
-            told, others = covered_by(e0)
-            n0 += told
-            listed[m0] = n0 | e0 & CODES
-            n0 += others
-            # Always written, counted only if there is a second token: no branch.
-            listed[m0 + ONE] = n0 | (e0 << np.uint64(15)) & CODES
-            m0 += ONE + (e0 >> second & ONE)
-            prefetch(p0 + ((n0 & reach) << np.uint64(2)))
-            a1 += e1 & np.uint64(255)
-            told, others = covered_by(e1)
-            n1 += told
-            listed[m1] = n1 | e1 & CODES
-            n1 += others
-            listed[m1 + ONE] = n1 | (e1 << np.uint64(15)) & CODES
-            m1 += ONE + (e1 >> second & ONE)
-            prefetch(p1 + ((n1 & reach) << np.uint64(2)))
-            a2 += e2 & np.uint64(255)
-            told, others = covered_by(e2)
-            n2 += told
-            listed[m2] = n2 | e2 & CODES
-            n2 += others
-            listed[m2 + ONE] = n2 | (e2 << np.uint64(15)) & CODES
-            m2 += ONE + (e2 >> second & ONE)
-            prefetch(p2 + ((n2 & reach) << np.uint64(2)))
-            a3 += e3 & np.uint64(255)
-            told, others = covered_by(e3)
-            n3 += told
-            listed[m3] = n3 | e3 & CODES
-            n3 += others
-            listed[m3 + ONE] = n3 | (e3 << np.uint64(15)) & CODES
-            m3 += ONE + (e3 >> second & ONE)
-            prefetch(p3 + ((n3 & reach) << np.uint64(2)))
-        states[0, 0], states[1, 0], states[2, 0], states[3, 0] = a0, a1, a2, a3
-        states[0, 2], states[1, 2], states[2, 2], states[3, 2] = n0, n1, n2, n3
-        states[0, 3], states[1, 3] = m0, m1 - ROW1
-        states[2, 3], states[3, 3] = m2 - ROW2, m3 - ROW3
-        if escape:
-            for k in range(LANES):
-                entry = one[window_at(np.uint64(states[k, 0])) & few]
-                next_token(k, states, entry, symbol_bits, first_run, extra_bits, listed)
+            a, b = take(a, e, u, reach), take(b, f, v, reach)
+            c, d = take(c, g, w, reach), take(d, h, x, reach)
+        for k, lane in ((0, a), (1, b), (2, c), (3, d)):
+            if escape != 0:  # each takes one token of any kind
+                entry = one[window_at(lane.at) & few]
+                lane = next_listed(lane, entry, tables.symbol_bits)
+            keep(lanes, k, lane, listed)
 
 
 @compiled
-def fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, listed):
+def fill(lanes, reach, tables, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
-    states: int64 (LANES, 7), of each lane: 0 next bit, 1 end of the stream, 2 elements covered, 3
-    entries in its list, 4 stream (-1: the lane is free), 5 address of the float32 just before the
-    stream's first element (in the sources, if the track is to become a copy of them, else in the
-    track), 6 position up to which the track is that copy. reach: uint64, mask of an element's
-    number: LOW32 to prefetch that float32, 0 without a track. two: of `lookup_two`, or empty.
-    listed: uint64 (LANES * ROW,): elements covered up to and with a symbol | symbol << 48.
-
-    Four lanes are read in turn while all of them have a stream: a token must wait for the one
-    before it in its stream, but not for other streams.
+    lanes: `LANE` (LANES,). reach: uint64, mask of an element's number: LOW32 to prefetch its
+    float32, 0 without a track.
     """
+    one, many = tables.one, tables.many
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
-    busy = states[0, 4] >= 0
-    for k in range(1, LANES):
-        busy = busy and states[k, 4] >= 0
-    if busy and two.size > 0:
-        fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed)
-    # As in `fill_by_two`, with one entry for each look-up and so one place m for all lists.
-    while busy and two.size == 0:  # all lists are equally long in here
-        rounds = BATCH - states[0, 3]
-        for k in range(LANES):
-            rounds = min(rounds, (states[k, 1] - states[k, 0]) // LONGEST)
-        if rounds <= 0:
-            break
-        a0, a1 = np.uint64(states[0, 0]), np.uint64(states[1, 0])
-        a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
-        n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
-        n2, n3 = np.uint64(states[2, 2]), np.uint64(states[3, 2])
-        p0, p1 = np.uint64(states[0, 5]), np.uint64(states[1, 5])
-        p2, p3 = np.uint64(states[2, 5]), np.uint64(states[3, 5])
-        m = np.uint64(states[0, 3])
-        end = m + np.uint64(rounds)
-        escape = np.uint64(0)
-        while m < end:
-            w0, w1, w2, w3 = window_at(a0), window_at(a1), window_at(a2), window_at(a3)
-            e0, e1, e2, e3 = many[w0 & more], many[w1 & more], many[w2 & more], many[w3 & more]
-            if (e0 | e1 | e2 | e3) >= ESCAPE:
-                e0, e1, e2, e3 = one[w0 & few], one[w1 & few], one[w2 & few], one[w3 & few]
-                escape = (e0 | e1 | e2 | e3) & ESCAPE
-                # One lane has an escape: each takes one token of any kind.
-                if escape != 0:
-                    break
-            used, elements = split_entry(e0, w0)
-            a0 += used
-            n0 += elements
-            prefetch(p0 + ((n0 & reach) << np.uint64(2)))
-            listed[m] = n0 | e0 & CODES
-            used, elements = split_entry(e1, w1)
-            a1 += used
-            n1 += elements
-            prefetch(p1 + ((n1 & reach) << np.uint64(2)))
-            listed[m + ROW1] = n1 | e1 & CODES
-            used, elements = split_entry(e2, w2)
-            a2 += used
-            n2 += elements
-            prefetch(p2 + ((n2 & reach) << np.uint64(2)))
-            listed[m + ROW2] = n2 | e2 & CODES
-            used, elements = split_entry(e3, w3)
-            a3 += used
-            n3 += elements
-            prefetch(p3 + ((n3 & reach) << np.uint64(2)))
-            listed[m + ROW3] = n3 | e3 & CODES
-            m += ONE
-        states[0, 0], states[1, 0], states[2, 0], states[3, 0] = a0, a1, a2, a3
-        states[0, 2], states[1, 2], states[2, 2], states[3, 2] = n0, n1, n2, n3
-        for k in range(LANES):
-            states[k, 3] = m
-            if escape != 0:
-                entry = one[window_at(np.uint64(states[k, 0])) & few]
-                next_token(k, states, entry, symbol_bits, first_run, extra_bits, listed)
+    busy = True
     for k in range(LANES):
-        if states[k, 4] < 0:
+        busy = busy and lanes[k].stream >= 0
+    if busy and tables.two.size > 0:
+        fill_four(lanes, reach, tables, listed, tables.two, taken_two, 2)
+    elif busy:
+        fill_four(lanes, reach, tables, listed, tables.many, taken, 1)
+    for k in range(LANES):
+        if lanes[k].stream < 0:
             continue
         # The end of a stream token by token; all of it while another lane is free.
-        while states[k, 3] < BATCH and states[k, 0] < states[k, 1]:
-            if states[k, 0] + LONGEST <= states[k, 1]:
+        lane, full = lane_of(lanes, k, listed), lane_of(lanes, k, listed).place
+        full += np.uint64(8 * (BATCH - lanes[k].listed))
+        end = np.uint64(lanes[k].end)
+        while lane.place < full and lane.at < end:
+            is_far = lane.at + np.uint64(LONGEST) <= end
+            if is_far and busy:
                 # Another lane's list is full or its stream ends: empty the lists, then go on with
                 # four.
-                if busy:
-                    break
-                fill_one(k, states, one, many, listed)
-                if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
-                    break
-            entry = one[window_at(np.uint64(states[k, 0])) & few]  # never a word of another stream
-            next_token(k, states, entry, symbol_bits, first_run, extra_bits, listed)
+                break
+            window = window_at(lane.at)
+            entry = many[window & more] if is_far else ESCAPE
+            if entry >= ESCAPE:
+                entry = one[window & few]  # never a word of another stream
+            lane = next_listed(lane, entry, tables.symbol_bits)
+        keep(lanes, k, lane, listed)
+
+
+@inlined
+def begin(lane, stream, streams, track):
+    """Let a free lane read a stream."""
+    lane.at = streams.begins[stream]
+    lane.end = lane.at + streams.sizes[stream]
+    lane.covered, lane.stream = 0, stream
+    lane.ahead = lane.at >> 3  # any address will do
+    if track.mode != 0:  # right for most: a stream seldom holds more than one tensor
+        before = stream * streams.elements - 1
+        segment = segment_of(track.starts, before + 1)
+        lane.ahead = np.int64(track.tracks[segment]) + 4 * (before - track.starts[segment])
 
 
 @compiled
-def read(
-    begins,
-    sizes,
-    first,
-    last,
-    elements,
-    n,
-    n_levels,
-    plain,
-    one,
-    many,
-    two,
-    symbol_bits,
-    first_run,
-    extra_bits,
-    states,
-    listed,
-    positions,
-    found,
-    codes,
-    sources,
-    tracks,
-    starts,
-    levels,
-    stride,
-    mode,
-    sums,
-    scratch,
-):
-    """Decode the streams first..last, and advance the track by them or write their codes.
+def read(piece, streams, tables, lists, codes, track):
+    """Decode some streams, and advance the track by them or write their codes.
 
-    begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too. sizes:
-    int64, their bits. elements: of every stream but the last. n: of all. plain: zeros are coded
-    too. one, many: see `lookup`. two: see `lookup_two`, or empty. states, listed: see `fill`;
-    positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
-    zeros, filled if mode is 0. sources: addresses of tensors that the track first becomes a copy
-    of, or empty. tracks ... scratch: see `advance`. Returns a STREAM_* status; never reads or
-    writes out of bounds.
+    piece: the first stream, and the end. codes: uint8 or uint16 (n,), zeros, filled if the track's
+    mode is 0. Returns a STREAM_* status; never reads or writes out of bounds.
 
     A lane at the end of its stream takes the next one: streams differ in length, and an idle lane
     would leave the others waiting for memory.
     """
-    following, free = first, LANES
+    listed, positions, found = lists
+    following, free = piece[0], LANES
     # 0: without a track, prefetch the same address each time.
-    reach = np.uint64(0) if mode == 0 else LOW32
-    ahead = sources if sources.size > 0 else tracks
-    states[:, 4] = -1
-    while following < last or free < LANES:
+    reach = np.uint64(0) if track.mode == 0 else LOW32
+    lanes = np.empty(LANES, LANE)
+    for k in range(LANES):
+        lanes[k].stream = -1
+    while following < piece[1] or free < LANES:
         for k in range(LANES):
-            if states[k, 4] < 0 and following < last:
-                states[k, 0] = begins[following]
-                states[k, 1] = states[k, 0] + sizes[following]
-                states[k, 2] = 0
-                states[k, 4] = following
-                states[k, 6] = following * elements
-                states[k, 5] = begins[following] >> 3  # any address will do
-                if mode != 0:  # right for most: a stream seldom holds more than one tensor
-                    before = following * elements - 1
-                    segment = segment_of(starts, before + 1)
-                    states[k, 5] = np.int64(ahead[segment]) + 4 * (before - starts[segment])
+            if lanes[k].stream < 0 and following < piece[1]:
+                begin(lanes[k], following, streams, track)
                 following += 1
                 free -= 1
-            states[k, 3] = 0
-        fill(states, reach, one, many, two, np.uint64(symbol_bits), first_run, extra_bits, listed)
+            lanes[k].listed = 0
+        fill(lanes, reach, tables, listed)
         for k in range(LANES):
-            if states[k, 4] < 0:
+            lane = lanes[k]
+            if lane.stream < 0:
                 continue
-            before = states[k, 4] * elements - 1  # position 0 is covered first
-            limit = min(elements, n - before - 1)
+            before = lane.stream * streams.elements - 1  # position 0 is covered first
+            limit = min(streams.elements, streams.n - before - 1)
             # These tests come after a whole batch. Until then only lists are written, and the spare
             # bytes behind a stream cover what was read.
-            if states[k, 0] > states[k, 1]:
+            if lane.at > lane.end:
                 return STREAM_ENDS_EARLY
-            if states[k, 2] > limit:
+            if lane.covered > limit:
                 return STREAM_GOES_ON
-            own = listed[k * ROW : k * ROW + states[k, 3]]
-            m = own.size
-            if plain:
+            own, m = listed[k * ROW : k * ROW + lane.listed], lane.listed
+            if tables.plain:
                 m = 0
                 for i in range(own.size):  # drop entries of zeros only
                     own[m] = own[i]
@@ -449,37 +354,19 @@ def read(
                 positions[i] = np.uint32(own[i])
                 found[i] = symbol
                 largest = max(largest, symbol)
-            if largest >= n_levels:
+            if largest >= tables.k:
                 return STREAM_LEAVES
-            if sources.size > 0:
-                # At the end of a stream also the zeros behind the last symbol.
-                end = before + 1 + (limit if states[k, 0] == states[k, 1] else states[k, 2])
-                become(sources, tracks, starts, states[k, 6], end, m)
-                states[k, 6] = end
-            if mode == 0:
+            if track.mode == 0:
                 for i in range(m):
                     codes[before + positions[i]] = found[i]
             elif m > 0:
-                segment = segment_of(starts, before + positions[0])
-                advance(
-                    tracks,
-                    starts,
-                    segment,
-                    before,
-                    positions,
-                    found,
-                    m,
-                    levels,
-                    stride,
-                    mode,
-                    sums,
-                    scratch,
-                )
-            if states[k, 0] == states[k, 1]:
+                segment = segment_of(track.starts, before + positions[0])
+                advance(track, segment, before, positions, found, m)
+            if lane.at == lane.end:
                 # Tokens may end early, because the last zeros are not written; a plain code may
                 # not.
-                if plain and states[k, 2] != limit:
+                if tables.plain and lane.covered != limit:
                     return STREAM_ENDS_EARLY
-                states[k, 4] = -1
+                lane.stream = -1
                 free += 1
     return STREAM_OK

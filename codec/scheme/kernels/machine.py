@@ -1,4 +1,4 @@
-"""Instructions that numba lacks, and how kernels are compiled, kept and loaded.
+"""How kernels are compiled, kept and loaded.
 
 numba keeps compiled code by the file of each function, and does not notice an edited callee in
 another file. So `Locator` stamps all kernels with the digest of the whole folder.
@@ -8,26 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import math
 import os
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from codec.scheme.limits import WORD
-
 FOLDER = Path(__file__).parent
-FILES = ("machine", "collect", "track", "codes", "decode", "residuals", "contexts")
-# Numbers in hot loops are uint64: numba computes int64 with uint64 in float64, and an unsigned
-# index needs no test for a negative one.
-ONE = np.uint64(1)
-LOW32 = np.uint64(0xFFFFFFFF)
-STREAMED = 256  # bytes that are copied at once past the caches
+FILES = ("machine", "instructions", "collect", "track", "codes", "decode", "residuals", "contexts")
 
 
 class Pending:
@@ -70,9 +60,26 @@ def inlined(function: Callable[..., Any]) -> Any:
     return Pending(function, {"cache": False, "nogil": True, "forceinline": True})
 
 
-def intrinsic(function: Callable[..., Any]) -> Any:
-    """An instruction of the machine, written in LLVM's language."""
-    return Pending(function, None)
+def instruction(result: str, *arguments: str) -> Callable[[Callable[..., Any]], Any]:
+    """An instruction that a function writes in LLVM's language: it takes a builder and values.
+
+    result, arguments: the names of numba's types. A function of "void" returns nothing.
+    """
+
+    def pending(write: Callable[..., Any]) -> Pending:
+        @wraps(write)  # numba reads the names of the arguments
+        def typed(_context: Any, *_arguments: Any) -> Any:
+            from numba import types
+
+            def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+                written = write(builder, *values)
+                return context.get_dummy_value() if result == "void" else written
+
+            return getattr(types, result)(*(getattr(types, name) for name in arguments)), generate
+
+        return Pending(typed, None)
+
+    return pending
 
 
 def load() -> None:
@@ -84,12 +91,14 @@ def load() -> None:
     Raises ImportError where numba is not installed.
     """
     from llvmlite import ir
-    from numba import carray, types
+    from numba import carray
     from numba.core import caching, cgutils
+    from numba.core.registry import cpu_target
 
     if Locator not in caching.CacheImpl._locator_classes:
         caching.CacheImpl._locator_classes.insert(0, Locator)
-    imported = {"carray": carray, "cgutils": cgutils, "ir": ir, "types": types}
+    features = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    imported = {"carray": carray, "cgutils": cgutils, "ir": ir, "has_deposit": "+bmi2" in features}
     for file in FILES:
         names = vars(importlib.import_module(f"{__package__}.{file}"))
         names.update(imported)
@@ -175,241 +184,4 @@ def _temporary_folder() -> str:
     return str(folder)
 
 
-@intrinsic
-def pointer(_context, _address):
-    """The address of float32 data as a pointer."""
-
-    def generate(_context, builder, _signature, arguments):
-        return builder.inttoptr(arguments[0], ir.FloatType().as_pointer())
-
-    return types.CPointer(types.float32)(types.uint64), generate
-
-
-@intrinsic
-def lowest_bit(_context, _word):
-    """The number of the lowest bit that is set in a uint64 other than 0."""
-
-    def generate(_context, builder, _signature, arguments):
-        # 1: the result for 0 is undefined, so no test for 0 is compiled.
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
-def highest_bit(_context, _word):
-    """The number of the highest bit that is set in a uint64 other than 0."""
-
-    def generate(_context, builder, _signature, arguments):
-        zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
-        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
-def count_bits(_context, _word):
-    """How many bits of a uint64 are set."""
-
-    def generate(_context, builder, _signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def prefetch(_context, _address):
-    """Prefetch the cache line at any address.
-
-    It goes into the second cache: a batch is larger than the first one, which look-up tables need.
-    This was a quarter faster than a prefetch for writing.
-    """
-
-    def generate(context, builder, _signature, arguments):
-        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        prefetch = builder.module.declare_intrinsic(
-            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        )
-        where = builder.inttoptr(arguments[0], byte)
-        # For reading (0), into the second cache (2), as data (1).
-        builder.call(prefetch, [where, flag(0), flag(2), flag(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64), generate
-
-
-@intrinsic
-def copy_bytes(_context, _target, _source, _nbytes):
-    """memcpy."""
-
-    def generate(context, builder, _signature, arguments):
-        byte = ir.IntType(8).as_pointer()
-        target, source = (builder.inttoptr(address, byte) for address in arguments[:2])
-        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.int64), generate
-
-
-@intrinsic
-def stream_line(_context, _target, _source):
-    """Copy STREAMED bytes past the caches, to an address that 64 divides; see `fence`."""
-
-    def generate(context, builder, _signature, arguments):
-        line, step = ir.VectorType(ir.IntType(64), 8).as_pointer(), ir.IntType(64)
-        lines = []
-        for address in arguments:
-            skipped = (builder.add(address, step(i)) for i in range(0, STREAMED, 64))
-            lines.append([builder.inttoptr(skip, line) for skip in skipped])
-        for target, source in zip(*lines):
-            value = builder.load(source)
-            value.align = 4
-            # A store past the caches needs an aligned address.
-            store = builder.store(value, target)
-            store.align = 64
-            store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64), generate
-
-
-@intrinsic
-def fence(_context):
-    """Make all streamed bytes visible to every thread before going on."""
-
-    def generate(context, builder, _signature, _arguments):
-        # Streamed bytes may become visible after later stores of the same thread.
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-def _vectors(nbits: int) -> tuple[Any, Any, Any, Any]:
-    """Intrinsics for elements of ``nbits`` bits: compare 64 of them, load one, store one."""
-
-    def element():
-        return ir.IntType(nbits)
-
-    def many():
-        return ir.VectorType(element(), WORD)
-
-    def loaded(builder, address, kind):
-        value = builder.load(builder.inttoptr(address, kind.as_pointer()))
-        value.align = 1
-        return value
-
-    def narrow(builder, value):
-        return value if nbits == 64 else builder.trunc(value, element())
-
-    def repeated(builder, value):
-        nothing = ir.Constant(many(), ir.Undefined)
-        first = builder.insert_element(nothing, narrow(builder, value), ir.IntType(32)(0))
-        every = ir.Constant(ir.VectorType(ir.IntType(32), WORD), [0] * WORD)
-        return builder.shuffle_vector(first, nothing, every)
-
-    @intrinsic
-    def differ(_context, _old, _new):
-        """Bit i: the i-th elements at two addresses differ."""
-
-        def generate(_context, builder, _signature, arguments):
-            unequal = builder.icmp_unsigned("!=", *(loaded(builder, a, many()) for a in arguments))
-            return builder.bitcast(unequal, ir.IntType(WORD))
-
-        return types.uint64(types.uint64, types.uint64), generate
-
-    @intrinsic
-    def reach(_context, _address, _mask, _bound):
-        """Bit i: the i-th element & mask is at least the bound."""
-
-        def generate(_context, builder, _signature, arguments):
-            mask, bound = (repeated(builder, a) for a in arguments[1:])
-            masked = builder.and_(loaded(builder, arguments[0], many()), mask)
-            return builder.bitcast(builder.icmp_unsigned(">=", masked, bound), ir.IntType(WORD))
-
-        return types.uint64(types.uint64, types.uint64, types.uint64), generate
-
-    @intrinsic
-    def load(_context, _address):
-        def generate(_context, builder, _signature, arguments):
-            value = loaded(builder, arguments[0], element())
-            return value if nbits == 64 else builder.zext(value, ir.IntType(64))
-
-        return types.uint64(types.uint64), generate
-
-    @intrinsic
-    def store(_context, _address, _value):
-        def generate(context, builder, _signature, arguments):
-            pointer = builder.inttoptr(arguments[0], element().as_pointer())
-            builder.store(narrow(builder, arguments[1]), pointer).align = 1
-            return context.get_dummy_value()
-
-        return types.void(types.uint64, types.uint64), generate
-
-    return differ, reach, load, store
-
-
-@inlined
-def segment_of(starts, position):
-    """The tensor that holds a position: the last one that starts there or before.
-
-    numba's own search takes a second to compile.
-    """
-    low, high = 0, starts.size
-    while low < high:
-        middle = (low + high) >> 1
-        # <=: of several that start here, all but the last are empty.
-        if starts[middle] <= position:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
-
-
-@inlined
-def class_of(run):
-    """The class of a run, and the number of its extra bits: see runlength."""
-    power = np.uint64(highest_bit(run | ONE))
-    extra_bits = max(power, np.uint64(2)) - np.uint64(2)
-    # 4 * power plus the two bits below the highest one; the bits below these are extra.
-    kind = np.uint64(4) * power + (run >> extra_bits & np.uint64(3))
-    is_short = run < np.uint64(16)
-    return run if is_short else kind, np.uint64(0) if is_short else extra_bits
-
-
-@inlined
-def log2_of(x):
-    """The base-2 logarithm of a positive number, by atanh's series.
-
-    Every processor gets the same bits. The last bits of np.log2 depend on the instruction set, so
-    the choice between codes could too.
-    """
-    fraction, exponent = math.frexp(x)
-    if fraction < math.sqrt(0.5):
-        fraction, exponent = 2 * fraction, exponent - 1
-    ratio = (fraction - 1) / (fraction + 1)
-    total = 0.0
-    for k in range(21, 0, -2):  # the next term is below 2**-60
-        total = total * ratio * ratio + 1 / k
-    return exponent + 2 / math.log(2) * ratio * total
-
-
-@compiled
-def address(array):
-    """The address of a vector's data, seven times as fast as from numpy."""
-    return array.ctypes.data
-
-
-@compiled
-def log2(values, out):
-    """out[i] = the base-2 logarithm of values[i]. Both float64."""
-    for i in range(values.size):
-        out[i] = log2_of(values[i])
-
-
-differ8, reach8, load8, store8 = _vectors(8)
-differ16, reach16, load16, store16 = _vectors(16)
-differ32, reach32, load32, store32 = _vectors(32)
-differ64, reach64, load64, store64 = _vectors(64)
-
-carray = cgutils = ir = types = None  # numba's and LLVM's, see `load`
+carray = cgutils = ir = has_deposit = None  # numba's and LLVM's, see `load`

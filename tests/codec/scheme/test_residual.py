@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import CodeTableError, StreamError
 from codec.scheme import residual as residuals
-from codec.scheme.kernels.residuals import spread_bits_slowly
+from codec.scheme.kernels.instructions import spread_bits_slowly
 from codec.scheme.limits import UNIT
 from codec.scheme.residual import LEAST, Elements, Residual, residual_of
 from codec.state.tensors import CARRIER, TensorSpec

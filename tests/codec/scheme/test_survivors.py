@@ -49,7 +49,7 @@ def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
     """The codes once the pass has settled on final ones."""
     marks, codes, numbers = s.marks.copy(), s.codes.copy(), s.numbers.copy()
     copied = Survivors(s.n, marks, codes, numbers, s.memory)
-    prefix.settle_codes(copied, final)
+    prefix.settle_tokens(copied, final, np.zeros(2, np.int64), 1)
     return spread_codes(copied)
 
 
