@@ -80,7 +80,8 @@ def settled(page: Page) -> None:
 
 def test_it_opens_where_errors_show(opened: Callable[..., Page]) -> None:
     page = opened("")
-    page.wait_for_function("state?.shown === 20")
+    settled(page)
+    assert page.evaluate("state.shown") == 20
     for place in PLACES:
         assert page.locator(f"[data-place={place}] figure").is_visible()
     assert "2 of 10 differ" in told(page, "examples").inner_text()
@@ -119,7 +120,7 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     expect(ask).to_contain_text("That was all")
     page.locator("[data-guide=skip]").click()
     page.goto(page.url.partition("#")[0])
-    page.wait_for_function("state?.shown === 20")
+    settled(page)
     assert not page.locator("#guide").is_visible()  # once is enough
 
 
@@ -226,7 +227,7 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
     expected = {place: told(page, place).inner_text() for place in (*PLACES, "race")}
     other = opened(f"#{page.url.partition('#')[2]}", reduced_motion="reduce")
     other.locator("[data-place=race] figure").wait_for()
-    other.wait_for_function("state.shown === 120")
+    settled(other)
     for place, text in expected.items():
         assert told(other, place).inner_text() == text
     assert "Killed at 347, 7 iterations not saved" in other.locator("#loss-told").inner_text()
@@ -276,11 +277,13 @@ def test_training_is_steered(opened: Callable[..., Page]) -> None:
     page.locator("#speed").fill("5")
     page.locator("#play").click()
     page.wait_for_function("state.finished && !state.playing")
+    settled(page)
     expect(page.locator("#play")).to_have_text("▶ Train live")
     first = told(page, "loss").inner_text()
     page.locator("#seed").fill("8")
     page.locator("#reset").click()
     page.wait_for_function("state.seed === 8 && state.finished")
+    settled(page)
     assert told(page, "loss").inner_text() != first
     page.locator("#seed").fill("seven")
     page.locator("#seed").press("Enter")
@@ -412,6 +415,7 @@ def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert target.stat().st_size < 3_000_000
     page = opened("#step=7", of=target)
     expect(page.locator("#step-told")).to_have_text("step 7")
+    settled(page)
     size = codec.Chain(path).entries[7].nbytes
     number = page.locator("[data-place=headline] [data-quantity=checkpoint-bytes]")
     assert float(number.get_attribute("data-value")) == size

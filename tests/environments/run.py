@@ -99,8 +99,8 @@ def _base(folder: Path, wheel: Path) -> dict[str, object]:
         shutil.copy(path, tests.parent / path.relative_to(ROOT))
     new_python = str(folder / "env" / "bin" / "python")
     _run([new_python, "-m", "pip", "install", "-q", *PYTEST])
-    command = [new_python, "-m", "pytest", "-p", "no:cacheprovider", "-n", "auto", "tests/codec"]
-    output = _run([*command, "-k", SOON], cwd=tests.parent)
+    command = [new_python, "-m", "pytest", "-n", str(os.cpu_count()), "-k", SOON, "tests/codec"]
+    output = _run(command, cwd=tests.parent)
     return findings | {"tests": output.splitlines()[-1]}
 
 

@@ -58,7 +58,7 @@ def test_a_closed_checkpointer_writes_nothing(tmp_path: Path, asynchronous: bool
 def test_a_closed_store_changes_nothing(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else uses it: merging, rewinding, unpacking."""
+    """Whatever else uses it: rewinding, unpacking."""
     if where == URL:
         memory = pytest.importorskip("fsspec.implementations.memory").MemoryFileSystem
         monkeypatch.setattr(memory, "store", {})
