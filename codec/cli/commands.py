@@ -64,9 +64,9 @@ def info(options: argparse.Namespace) -> int:
         raise SettingsError("--step chooses the step whose tensors --tensors lists; give both")
     chain = distributed.chain_or_step(options)
     if not isinstance(chain, Chain):
-        if options.step is not None:
-            raise SettingsError(f"{chain}: is a step; --step is for chains")
-        answer, lines = (tensors.of_step if options.tensors else distributed.info)(chain)
+        if options.tensors:
+            raise SettingsError(f"{chain}: is a step; --tensors is for chains")
+        answer, lines = distributed.info(chain)
         return _answer(options, answer, *lines)
     if options.tensors:
         answer, lines = tensors.of_chain(chain, options.step)

@@ -123,11 +123,11 @@ class RankWriter:
 
     def _check_exact(self, chunks: Sequence[Chunk]) -> None:
         """Raise SettingsError if tensors of the step to resume from would become lossy unsaid."""
-        before, says = self._before, self._rules.policy.says
+        before, by_pattern = self._before, self._rules.policy.kind_by_pattern
         lossy: dict[str, Kind] = {}
         for chunk in chunks:
             fqn = chunk.item.index.fqn
-            if chunk.spec.lossy and fqn in before.exact and not says(fqn):
+            if chunk.spec.lossy and fqn in before.exact and by_pattern(fqn) is None:
                 lossy[fqn] = chunk.spec.family.target or LOSSY
         refuse_lossy(lossy, self._settings, before.chain, self._step)
 

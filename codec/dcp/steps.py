@@ -12,7 +12,6 @@ from typing import Any
 
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from codec.caps import names_of
@@ -20,7 +19,6 @@ from codec.chain.chain import Chain
 from codec.errors import ChainError, LccError, RecordError
 from codec.storage.folder import Folder
 
-from .chunks import fqn_of
 from .files import METADATA, RecordAt, Step, chain_of, check_newest, is_record
 from .rank_writer import read_item
 from .reader import metadata_of, numbered_steps, reader_of, steps_in
@@ -123,49 +121,6 @@ def describe_none_whole(run: Folder) -> str:
                 )
             failed = failed or describe_broken(step)
     return f"{run}: holds no whole step. {failed}" if failed else ""
-
-
-@dataclass(frozen=True)
-class StepTensor:
-    """A tensor of a step, as a whole.
-
-    Attributes:
-        name: Its fully qualified name.
-        dtype: Torch's name of it.
-        shape: Of all chunks together.
-        lossy: Whether its chunks are lossy: {True}, {False}, or both.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    lossy: frozenset[bool]
-
-
-def contents_of(step: Step) -> tuple[list[StepTensor], list[str]]:
-    """The tensors of a step and the names of its other values, by name.
-
-    Of each of its records only the beginning is read.
-
-    Raises:
-        ChainError, RecordError: A record is missing or damaged. Also what `records_of` raises.
-    """
-    lossy: dict[str, set[bool]] = {}
-    for record in records_of(step):
-        layout = record.chain(step.run).layout()
-        is_lossy = {t.name: t.lossy for t in layout.tensors}
-        for chunk in record.chunks:
-            lossy.setdefault(fqn_of(chunk), set()).add(is_lossy[chunk])
-    tensors: dict[str, StepTensor] = {}
-    values: set[str] = set()
-    for name, stored in metadata_of(step).state_dict_metadata.items():
-        if isinstance(stored, BytesStorageMetadata):
-            values.add(name)
-            continue
-        dtype = str(stored.properties.dtype).removeprefix("torch.")
-        flags = frozenset(lossy.get(name, ()))
-        tensors[name] = StepTensor(name, dtype, tuple(stored.size), flags)
-    return [tensors[name] for name in sorted(tensors)], sorted(values)
 
 
 def verify_step(step: Step, progress: Callable[[int, int], None] | None = None) -> list[str]:

@@ -236,7 +236,7 @@ class ChainWriter(FileSystemWriter):
             if self._is_coordinator and chain and (text := self._settings.differences(chain)):
                 _log.warning("%s: goes on with %s", self._resume, text)
             if self._overrides.policy is None:
-                patterns = self._settings.policy.given.get("policy")
+                patterns = self._settings.policy.given
                 self._rules = Rules(patterns, has_logged_moments=True, is_checked=True)
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)

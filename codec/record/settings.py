@@ -42,7 +42,7 @@ class ChainSettings:
         """From a record's field; the default where it says nothing. Raises MalformedRecordError."""
         coding = coding_of_text(field["coding"], where) if "coding" in field else Coding.safe()
         try:
-            policy = Policy(field.get("policy"), field.get("ema"))
+            policy = Policy(field.get("policy"))
             check_targets(policy.targets)
         except SettingsError as exc:
             expected = "a policy that this version knows"
@@ -52,7 +52,8 @@ class ChainSettings:
     @property
     def field(self) -> dict[str, Any]:
         """As records hold them."""
-        return {"coding": coding_text(self.coding), **self.policy.given}
+        given = {"policy": self.policy.given} if self.policy.given else {}
+        return {"coding": coding_text(self.coding), **given}
 
     def differences(self, before: ChainSettings) -> str:
         """How they differ from earlier ones: "bits=3 instead of distance=0.3, …"; "" if equal."""
@@ -97,7 +98,6 @@ class Overrides:
     quantizer: str | None = None
     distance: float | None = None
     policy: Mapping[str, str] | None = None
-    ema: str | None = None
 
     def __post_init__(self) -> None:
         self.over(ChainSettings.default())
@@ -115,9 +115,7 @@ class Overrides:
         kept = chain.coding.header()
         if not coding.keys().isdisjoint(TARGET):
             kept = {key: kept[key] for key in ("scope", "coder")}
-        former = chain.policy.given
-        patterns = former.get("policy") if self.policy is None else self.policy
-        policy = Policy(patterns, self.ema or former.get("ema"))
+        policy = Policy(chain.policy.given if self.policy is None else self.policy)
         check_targets(policy.targets)
         return ChainSettings(Coding.safe(**kept | coding), policy)
 
@@ -144,7 +142,7 @@ def check_exact(
     moments = moments_among(layout.numbers)
     lossy = {}
     for t, ties in zip(layout.tensors, names, strict=True):
-        if not t.lossy and t.may_be_lossy and not policy.says(t.name):
+        if not t.lossy and t.may_be_lossy and policy.kind_by_pattern(t.name) is None:
             lossy[t.name] = policy.kind(t.name, ties, moments)
     refuse_lossy(lossy, settings, chain, where)
 

@@ -23,7 +23,7 @@ from codec.record.track import Track
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
-from codec.state.policy import Policy, describe_moments, is_average, moments_among
+from codec.state.policy import Policy, describe_moments, moments_among
 from codec.state.tensors import Layout, signature, to_arrays
 from codec.state.tree import Parts, every_name, flatten
 from codec.storage.location import Location
@@ -46,9 +46,9 @@ class Checkpointer:
     header. Without any target the distance is 0.3, which keeps a restart close to one from exact
     weights (docs/explanation/results.md). The scope is "model", the coder "runlength".
 
-    A chain that is resumed goes on with its own settings: those from bits to distance, policy and
-    ema. One that is given takes the place of the chain's, and the log says so. What is exact in the
-    chain becomes lossy only if a pattern that is given says so, or `ema`.
+    A chain that is resumed goes on with its own settings: those from bits to distance, and
+    policy. One that is given takes the place of the chain's, and the log says so. What is exact in
+    the chain becomes lossy only if a pattern that is given says so.
 
     With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
     takes the chain over from a writer that has not closed it, or that does not know whether its
@@ -62,9 +62,6 @@ class Checkpointer:
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        ema: How averaged weights are stored: "lossy" as the model's weights, or "exact". None is
-            exact too, and the first save logs it. Averaged weights have a key such as ema,
-            model_ema, swa, averaged or shadow. A pattern of the policy comes first.
         policy: Pattern of names, "model/head.*", with / between keys -> "lossy", "exact", "skip" or
             a target, see `Policy`. The first save refuses a pattern that matches nothing, unless
             its kind has a mark: "skip?". The first save of a chain logs which tensors may be
@@ -110,7 +107,6 @@ class Checkpointer:
         quantizer: str | None = None,
         distance: float | None = None,
         policy: Mapping[str, str] | None = None,
-        ema: str | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
         resume: bool | str = False,
@@ -118,9 +114,7 @@ class Checkpointer:
         when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        overrides = Overrides(
-            bits, scope, coder, budget, tolerance, quantizer, distance, policy, ema
-        )
+        overrides = Overrides(bits, scope, coder, budget, tolerance, quantizer, distance, policy)
         check_resume(resume)
         check_history(base_every, keep_bases)
         if when_busy not in (None, *WHEN_BUSY):
@@ -236,22 +230,12 @@ class Checkpointer:
         )
 
     def _suggest_patterns(self, layout: Layout) -> None:
-        """Log which exact tensors may be weights under an unknown name; averages separately."""
-        patterns = self.policy.suggested_patterns(layout.tensors)
-        if averages := [p for p in patterns if is_average(p)]:
-            _log.warning(
-                "%s: %s: averaged weights (EMA), stored exactly, every change to the last bit, "
-                "which takes several times the bytes of lossy weights. ema='lossy', or "
-                "policy={%s}, makes them lossy as the model's are; ema='exact' silences this",
-                self._location,
-                ", ".join(averages),
-                ", ".join(f"{p!r}: 'lossy'" for p in averages),
-            )
-        if patterns := [p for p in patterns if p not in averages]:
+        """Log which exact tensors may be weights under an unknown name."""
+        if patterns := self.policy.suggested_patterns(layout.tensors):
             _log.warning(
                 "%s: %s: stored exactly, every change to the last bit, which takes several times "
-                "the bytes of lossy weights. If these are weights, pass policy={%s}, or save them "
-                "below 'model'. Set them to 'exact' to silence this",
+                "the bytes of lossy weights. If these are weights, or averages of weights, pass "
+                "policy={%s}, or save them below 'model'. Set them to 'exact' to silence this",
                 self._location,
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),

@@ -46,7 +46,6 @@ MOMENTS = (
 # Running means of gradients and their squares, in SGD, Adam, AdamW, NAdam, RAdam and Muon of torch.
 LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
 PARAMETER_STATE = LOSSY_MOMENTS | {"step", "mu_product"}  # all that these keep of a parameter
-AVERAGES = {"ema", "swa", "average", "averaged", "shadow"}  # words in keys of averaged weights
 MOMENT = Target("bits", 3)  # the target of LOSSY_MOMENTS: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers; smaller models are not reported
 MOST_NEAREST = 3  # names in the message about a pattern without a match
@@ -64,18 +63,14 @@ class Policy:
     A tensor with several names is exact if any of its names is, and skipped only if all are.
     Without a matching pattern, the floats of the model are lossy: those below one of MODELS, and
     those whose own name has no slash. A batch norm's statistics are exact. An optimizer's moments
-    have the target MOMENT. Averaged weights (see `is_average`) are lossy if ``ema`` is "lossy".
-    Everything else is exact.
+    have the target MOMENT. Everything else is exact.
 
     Every pattern has to match a name of the first state, see `check_matches`, unless its kind ends
     with the mark OPTIONAL: {"*/debug": "skip?"}.
-    Raises SettingsError for another mapping, and for another ``ema``.
+    Raises SettingsError for another mapping.
     """
 
-    def __init__(self, patterns: Mapping[str, str] | None = None, ema: str | None = None) -> None:
-        if ema not in (None, LOSSY, EXACT):
-            raise SettingsError(f"ema is {LOSSY!r}, {EXACT!r} or None; got {ema!r}"[:300])
-        self._ema = ema
+    def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
         names = ", ".join(KINDS)
         rule = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
@@ -93,20 +88,17 @@ class Policy:
                 self._optional.add(pattern)
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The arguments that lead to this policy: "policy" and "ema", those that are given."""
-        patterns = {
+    def given(self) -> dict[str, str]:
+        """The patterns with their kinds, as they were given."""
+        return {
             pattern: f"{kind}{OPTIONAL if pattern in self._optional else ''}"
             for pattern, kind in self._patterns.items()
         }
-        return ({"policy": patterns} if patterns else {}) | (
-            {"ema": self._ema} if self._ema else {}
-        )
 
     @property
     def text(self) -> str:
-        """The same as text: "policy={…}, ema='lossy'"."""
-        return ", ".join(f"{k}={v!r}" for k, v in ({"policy": {}} | self.given).items())
+        """The same as text: "policy={…}"."""
+        return f"policy={self.given!r}"
 
     @property
     def kinds(self) -> list[Kind]:
@@ -187,8 +179,7 @@ class Policy:
         name = tree_name or name
         if name in moments:
             return MOMENT
-        is_model = family(name).is_model or (self._ema == LOSSY and is_average(name))
-        return LOSSY if is_model and not name.endswith(STATISTICS) else EXACT
+        return LOSSY if family(name).is_model and not name.endswith(STATISTICS) else EXACT
 
     def spec(
         self,
@@ -225,10 +216,6 @@ class Policy:
             alphabet = Family(stored if spec.size >= LARGE else _kind_of(_key(stored)), kind)
         return replace(spec, family=alphabet) if spec.lossy else spec
 
-    def says(self, name: str) -> bool:
-        """Whether a pattern, or `ema`, decides how a tensor is stored, and not the default."""
-        return self.kind_by_pattern(name) is not None or bool(self._ema and is_average(name))
-
     def kind_by_pattern(self, name: str) -> Kind | None:
         """The kind or target of the first pattern that matches; None if no pattern matches."""
         kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
@@ -247,8 +234,6 @@ class Policy:
         optimizer_keys = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
         for t in outside:
-            if self._ema and is_average(t.name):
-                continue
             if not family(t.name).is_model and self.kind_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
                 keys = (f"{escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
@@ -313,16 +298,6 @@ def family(name: str) -> Family:
     """
     is_model = "/" not in name or is_of_model(name)
     return Family.of("" if is_model else name.rpartition("/")[2])
-
-
-def is_average(name: str) -> bool:
-    """Whether a key above a tensor names an average of weights: "model_ema/0.weight".
-
-    Keys in an optimizer do not count: an optimizer may average anything.
-    """
-    *keys, _ = name.split("/")
-    words = {word.lower() for key in keys for word in _WORD.findall(key)}
-    return not words.isdisjoint(AVERAGES) and not is_of_optimizer(name)
 
 
 def is_of_model(name: str) -> bool:

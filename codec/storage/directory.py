@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import inspect
 import itertools
 import os
 import tempfile
@@ -19,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from codec.errors import LockedError, StepOrderError, WriteError
 
@@ -431,12 +430,10 @@ def aside_names(name: str) -> Iterator[str]:
 
 def _lock_of(path: Path) -> BaseFileLock:
     """The lock of a directory, for `_acquire`."""
-    from filelock import BaseFileLock, FileLock
+    from filelock import FileLock
 
-    options: dict[str, Any] = {"thread_local": False}
-    if "fallback_to_soft" in inspect.signature(BaseFileLock.__init__).parameters:  # since 4.0
-        options["fallback_to_soft"] = False
-    return FileLock(path / LOCK, **options)
+    # Without locks on this disk, no lock made of a file: it would outlive a killed process.
+    return FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
 
 
 def _acquire(lock: BaseFileLock) -> None:
@@ -444,20 +441,14 @@ def _acquire(lock: BaseFileLock) -> None:
 
     Raises:
         filelock.Timeout: Another writer has it.
-        NotImplementedError: The disk has no locks. A lock made of a file would outlive a
-            killed process.
+        NotImplementedError: The disk has no locks.
     """
-    from filelock import SoftFileLock
-
     try:
         lock.acquire(timeout=0)
     except OSError as exc:
         if exc.errno == errno.ENOSYS:
             raise NotImplementedError(str(exc)) from exc
         raise
-    if isinstance(lock, SoftFileLock):  # filelock 3.25 to 3.32, on such a disk
-        lock.release()
-        raise NotImplementedError("no flock")
 
 
 def _directory_for_nameless(path: Path) -> int | None:

@@ -28,7 +28,7 @@ from codec.storage.location import path_text
 from . import pointer
 from .pointer import TOKEN, Pointer
 from .run import ChainRun, check_every
-from .states import as_tensors, as_values, refuse_parts, refuse_shards, sharded, state_of
+from .states import refuse_parts, refuse_shards, sharded, state_of
 
 try:
     # If both are installed, take the one that the training has imported: its Trainer refuses
@@ -48,7 +48,6 @@ except ModuleNotFoundError:
         ) from exc
 
 SHARDED = {"FSDPStrategy", "DeepSpeedStrategy", "ModelParallelStrategy"}
-FIXED = ("state_dict", "optimizer_states")  # parts of a checkpoint with fixed names
 REFUSED = {
     "keep_bases": "older checkpoints would lose the records that they build on",
     "asynchronous": "a checkpoint would exist before its record; use ChainCallback",
@@ -197,13 +196,12 @@ class ChainCheckpointIO(CheckpointIO):
                 optimizer = _only(self._model.optimizers(use_pl_optimizer=False))
             self._run.begin(None, optimizer=optimizer)
             self._newest = None
-        state = _converted(checkpoint, as_values)
-        digest = self._run.digest_of(state)
+        digest = self._run.digest_of(checkpoint)
         if self._newest is None or self._newest[0] != digest:
             newest = -1 if self._run.step is None else self._run.step
             token = secrets.token_hex(16)
             step = max(int(checkpoint["global_step"]), newest + 1)
-            self._run.save(step, state | {TOKEN: token})
+            self._run.save(step, checkpoint | {TOKEN: token})
             self._newest = digest, Pointer(self._run.name, step, token)
         pointer.write(path, self._newest[1])
 
@@ -236,7 +234,7 @@ class ChainCheckpointIO(CheckpointIO):
                 f"{self._run.where} has another state there; give ChainCheckpointIO the directory "
                 "it was saved in"
             )
-        return _converted(checkpoint, as_tensors)
+        return checkpoint
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Remove the file; the chain keeps the record, since later records may build on it."""
@@ -261,11 +259,6 @@ class ChainCheckpointIO(CheckpointIO):
         else:
             self._model.to(trainer.strategy.root_device)  # Lightning does so after loading
         return _only(self._model.configure_optimizers())
-
-
-def _converted(checkpoint: dict[str, Any], convert: Any) -> dict[str, Any]:
-    """A checkpoint in which all but the weights and optimizer states are converted."""
-    return {key: v if key in FIXED else convert(v) for key, v in checkpoint.items()}
 
 
 def _only(optimizers: Any) -> Any:

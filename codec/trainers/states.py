@@ -7,21 +7,19 @@ chain writes a base. So such tensors become values.
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from codec.errors import ShardedError
 from codec.record.track import Track
-from codec.state.tensors import TINY_ELEMENTS, Layout, is_torch, refusal, spec_of, to_arrays
+from codec.state.tensors import Layout, spec_of, to_arrays
 from codec.state.tree import flatten
 
 ELSEWHERE = (
     "use codec.dcp.ChainWriter with torch.distributed.checkpoint, where each rank saves its own"
 )
 COMPILED = "_orig_mod"  # what torch.compile calls the model in its wrapper
-TENSOR = "codec.trainers.tensor"  # key of a value that stands for a tensor
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -59,38 +57,6 @@ def sharded(reason: str) -> ShardedError:
     return ShardedError(f"the model is sharded, {reason}: {ELSEWHERE}")
 
 
-def as_values(state: Any) -> Any:
-    """A copy with {TENSOR: (dtype, shape, bytes)} for torch tensors of fewer than 8 elements."""
-
-    def convert(value: Any) -> Any:
-        import torch
-
-        if not is_torch(value) or refusal(value) or value.numel() >= TINY_ELEMENTS:
-            return None  # the save reports a tensor that cannot be stored
-        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        dtype = str(value.dtype).removeprefix("torch.")
-        return {TENSOR: (dtype, tuple(value.shape), data.numpy().tobytes())}
-
-    return _mapped(state, convert)
-
-
-def as_tensors(state: Any) -> Any:
-    """The state that `as_values` was given."""
-
-    def convert(value: Any) -> Any:
-        import torch
-
-        if not isinstance(value, dict) or value.keys() != {TENSOR}:
-            return None
-        dtype, shape, data = value[TENSOR]
-        if not data:
-            return torch.zeros(shape, dtype=getattr(torch, dtype))
-        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        return flat.view(getattr(torch, dtype)).reshape(shape)
-
-    return _mapped(state, convert)
-
-
 def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> str:
     """xxh3-128, hex, of a whole state, without the names for which ``is_skipped`` is true.
 
@@ -100,20 +66,6 @@ def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> st
     specs = (spec_of(name, tensor, lossy=False) for name, tensor in parts.tensors.items())
     layout = Layout(tuple(specs), parts.structure)
     return Track.of(layout, to_arrays(parts.tensors, layout), parts.values).digest
-
-
-def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """A copy of a nested value. Parts for which ``convert`` returns None stay."""
-    if (converted := convert(value)) is not None:
-        return converted
-    if isinstance(value, dict):
-        mapping = copy.copy(value)  # of the same kind of dict
-        for key, child in value.items():
-            mapping[key] = _mapped(child, convert)
-        return mapping
-    if isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
-        return (tuple if isinstance(value, tuple) else list)(_mapped(v, convert) for v in value)
-    return value
 
 
 def _bare(model: Any) -> Any:

@@ -129,7 +129,7 @@ def test_public_names() -> None:
     names |= set(re.findall(r"^ {4}codec\.(\w+)\(", TEXTS[API], re.M))
     assert set(codec.__all__) - names == set()
     inside = spans(section(API, "Look inside"))[1:]
-    assert [name for name in inside if name not in codec.inspect.__all__] == []
+    assert [name for name in inside if not hasattr(codec.inspect, name)] == []
     for part, first, others in re.findall(r"`codec\.(dcp|rerun)\.(\w+)`((?:, `\w+`)*)", TEXTS[API]):
         public = importlib.import_module(f"codec.{part}").__all__
         assert [name for name in (first, *spans(others)) if name not in public] == []

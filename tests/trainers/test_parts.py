@@ -288,24 +288,6 @@ def test_pointers(tmp_path: Path) -> None:
         pointer.write(place / "b", Pointer("run.lcc", 1))
 
 
-def test_small_tensors_become_values() -> None:
-    large = torch.randn(8)
-    tensors = [torch.tensor(v) for v in (1.5, float("nan"), True, -3)]
-    tensors += [torch.ones(2, 3, dtype=torch.bfloat16).T, torch.zeros(0, 3), torch.ones(1) * 2j]
-    given = {"best": {f"{i}.ckpt": t for i, t in enumerate(tensors)}, "l": [large, (tensors[0], 1)]}
-    packed = states.as_values(given)
-    assert packed["l"][0] is large
-    left = [v for _, v in codec.state.tree.leaves(packed) if isinstance(v, torch.Tensor)]
-    assert len(left) == 1
-    back = states.as_tensors(packed)
-    for i, tensor in enumerate(tensors):
-        got = back["best"][f"{i}.ckpt"]
-        assert (got.dtype, got.shape) == (tensor.dtype, tensor.shape)
-        assert str(got) == str(tensor)
-    assert back["l"][1] == (tensors[0], 1)
-    assert given["best"]["0.ckpt"] is tensors[0]  # what was given is as it was
-
-
 @pytest.mark.parametrize(
     ("module", "libraries"),
     [

@@ -52,7 +52,6 @@ from codec.scheme.coding import Coding
 from codec.state.policy import Policy, moments_among
 from codec.storage import directory as storage
 from codec.storage import folder as folders
-from codec.storage.folder import Disk
 
 Patch = pytest.MonkeyPatch
 
@@ -712,36 +711,6 @@ def test_a_failed_save_on_the_command_line(
     dcp.save({"w": torch.ones(9)}, checkpoint_id=tmp_path / "plain" / "step-0")
     (tmp_path / "plain" / "step-0" / ".metadata").unlink()
     assert "holds no records" in said_of(tmp_path / "plain" / "step-0")
-
-
-def test_the_tensors_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Patch
-) -> None:
-    """By the names that a policy takes; whole records are not read."""
-    run = tmp_path / "run"
-    writer = ChainWriter(bits=2, policy={"model.layer.half": "exact"})
-    for seed in range(3):
-        save_step(writer, run / f"step-{seed}", seed)
-    read = Disk.read_whole
-    monkeypatch.setattr(
-        Disk, "read_whole", lambda disk, name: name.endswith(".metadata") and read(disk, name)
-    )
-    lossy = {f"model.{WEIGHT}", f"optim.state.{WEIGHT}.{MOMENT}"}
-    for name in ("step-0", "step-2"):
-        assert main(["info", "--tensors", "--json", str(run / name)]) == 0
-        answer = json.loads(capsys.readouterr().out)
-        assert answer["step"] == str(run / name)
-        rows = {row.pop("name"): row for row in answer["tensors"]}
-        assert rows["model.layer.half"] == {"dtype": "bfloat16", "shape": [50], "stored": "exact"}
-        assert rows["model.none"] == {"dtype": "float32", "shape": [0, 4], "stored": "exact"}
-        assert {name for name, row in rows.items() if row["stored"] == "lossy"} == lossy
-        assert {"epoch", "text"} <= set(answer["values"])
-    assert main(["info", "--tensors", str(run)]) == 0
-    assert f"{run}/step-2: tensors: {len(rows)}" in capsys.readouterr().out
-    assert main(["info", "--tensors", "--step", "1", str(run)]) == 2
-    for path in (run / "step-2").glob("*.delta.*"):
-        path.unlink()
-    assert main(["info", "--tensors", str(run)]) == 1
 
 
 def test_verify_compares_the_digests_in_a_record(

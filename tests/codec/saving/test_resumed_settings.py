@@ -14,7 +14,6 @@ from codec.cli.main import main
 from codec.errors import ChainNotFoundError, MalformedRecordError, RecordError, SettingsError
 from codec.record.record import Place
 from codec.scheme.coding import Coding
-from codec.state.policy import Policy
 
 Opened = Callable[..., codec.Checkpointer]
 Logged = pytest.LogCaptureFixture
@@ -89,7 +88,7 @@ def test_an_exact_chain_stays_exact(opened: Opened, run: Path, policy: Any, capl
         {"budget": 0.4},
         {"tolerance": 1e-05},
         {"distance": 0.1, "policy": {"model/head": "bits=2", "*/none": "exact?", "note": "skip"}},
-        {"ema": "lossy"},
+        {"policy": {"ema/*": "lossy", "note": "skip"}},
     ],
     ids=str,
 )
@@ -97,14 +96,14 @@ def test_every_setting_goes_on(
     opened: Opened, run: Path, settings: dict[str, Any], caplog: Logged
 ) -> None:
     """From a base alone, from deltas, and from what compact has made."""
-    policy, ema = (settings.get(name) for name in ("policy", "ema"))
-    coding = {name: value for name, value in settings.items() if name not in ("policy", "ema")}
+    policy = settings.get("policy")
+    coding = {name: value for name, value in settings.items() if name != "policy"}
     for step in range(6):
         with opened(**({} if step else settings)) as checkpoints:
             assert checkpoints.coding == Coding.safe(**coding)
-            assert checkpoints.policy.given == Policy(policy, ema).given
+            assert checkpoints.policy.given == (policy or {})
             checkpoints.save(step, state(step))
-        assert ("ema/w" in lossy_in(run)) == (ema == "lossy")
+        assert ("ema/w" in lossy_in(run)) == ("ema/*" in (policy or {}))
         assert ("note" in codec.restore(run)) == (policy is None and step == 0)
         if step == 2:
             codec.compact(run, base=True)
@@ -135,7 +134,7 @@ def test_what_is_given_is_used_and_said(opened: Opened, run: Path, caplog: Logge
     assert not lossy_in(run)
     with opened(distance=0.2) as checkpoints:
         checkpoints.save(99, state(99))
-        assert checkpoints.policy.given == {"policy": last}
+        assert checkpoints.policy.given == last
     assert flat(codec.restore(run)) == flat(state(99))
     assert codec.verify(run).ok
 
@@ -157,9 +156,6 @@ def test_exact_becomes_lossy_only_if_a_pattern_says_so(opened: Opened, run: Path
     with opened(policy={"model/*": "lossy", "optimizer/*": "bits=3"}) as checkpoints:
         checkpoints.save(1, state(2))
     assert lossy_in(run) == {"model/w", "model/head", "optimizer/state/0/exp_avg"}
-    with opened(ema="lossy") as checkpoints:  # says it too
-        checkpoints.save(2, state(3))
-    assert "ema/w" in lossy_in(run)
 
 
 def test_a_chain_that_does_not_say_its_settings(
@@ -182,7 +178,7 @@ def test_a_chain_that_does_not_say_its_settings(
         assert checkpoints.coding == Coding(3)
         checkpoints.save(2, state(3))
     with opened() as checkpoints:
-        assert checkpoints.policy.given == {"policy": EXACT}
+        assert checkpoints.policy.given == EXACT
 
 
 def test_settings_that_no_version_knows(run: Path, forge: Forge, parts_of: Parts) -> None:

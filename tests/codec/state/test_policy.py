@@ -46,11 +46,9 @@ def policy_in(message: str) -> dict[str, str]:
     return ast.literal_eval(policy)
 
 
-def lossy(
-    path: Path, state: Any, policy: dict[str, str] | None = None, ema: str | None = None
-) -> set[str]:
+def lossy(path: Path, state: Any, policy: dict[str, str] | None = None) -> set[str]:
     """Names of tensors that a Checkpointer codes with loss."""
-    with codec.Checkpointer(path, policy=policy, ema=ema) as checkpoints:
+    with codec.Checkpointer(path, policy=policy) as checkpoints:
         checkpoints.save(0, state)
         assert checkpoints.tracker is not None
         return {t.name for t in checkpoints.tracker.track.layout.tensors if t.lossy}
@@ -354,26 +352,6 @@ def test_names_that_come_and_go_during_a_training(tmp_path: Path) -> None:
             assert torch.equal(back["copy"]["w"], state["copy"]["w"])
             if step % 2:  # a delta: those before are bases
                 assert torch.equal(back["model"]["w"], shared) == tied
-
-
-@pytest.mark.parametrize("key", ["ema", "model_ema", "EMA", "swa_model", "shadow_params"])
-def test_averaged_weights_can_be_lossy(key: str, tmp_path: Path, caplog: Logged) -> None:
-    """The message names the setting; a pattern of the policy comes first."""
-    w = torch.arange(900.0)
-    state = {"model": {"w": w, "bn.running_mean": w + 1}, key: {"w": w * 2, "n": torch.tensor(1)}}
-    state |= {"optimizer": {"ema": {"w": w * 3}}}
-    assert lossy(tmp_path / "0", state) == {"model/w"}
-    (message,) = about_models(caplog)
-    assert f"{key}/*: averaged weights" in message
-    (setting,) = re.findall(r"ema='(lossy)'", message)
-    caplog.clear()
-    assert lossy(tmp_path / "1", state, ema=setting) == {"model/w", f"{key}/w"}
-    assert lossy(tmp_path / "2", state, ema="exact") == {"model/w"}
-    assert lossy(tmp_path / "3", state, {f"{key}/*": "exact"}, ema="lossy") == {"model/w"}
-    assert about_models(caplog) == []
-    with pytest.raises(codec.SettingsError, match="ema is 'lossy', 'exact' or None; got 'bits=2'"):
-        codec.Checkpointer(tmp_path / "4", ema="bits=2")
-    assert not (tmp_path / "4").exists()
 
 
 def test_models_of_unknown_names_are_told_once(tmp_path: Path, caplog: Logged) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import pytest
 
@@ -65,27 +64,13 @@ def test_a_chain_elsewhere(
     assert not list(path.glob(f"{directory.TEMPORARY}*"))
 
 
-def no_flock(monkeypatch: Patch) -> None:
+def test_a_disk_without_locks(tmp_path: Path, monkeypatch: Patch) -> None:
     fcntl = pytest.importorskip("fcntl")
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-
-
-def file_instead_of_a_lock(monkeypatch: Patch) -> None:
-    """What filelock 3.25 to 3.32 does on a disk without locks."""
-    monkeypatch.setattr(
-        directory, "_lock_of", lambda path: filelock.SoftFileLock(path / directory.LOCK)
-    )
-
-
-@pytest.mark.parametrize("disk", [no_flock, file_instead_of_a_lock])
-def test_a_disk_without_locks(
-    disk: Callable[[Patch], None], tmp_path: Path, monkeypatch: Patch
-) -> None:
-    disk(monkeypatch)
     path = tmp_path / "run.lcc"
     with pytest.raises(WriteError, match="files cannot be locked on this disk"):
         codec.Checkpointer(path).save(0, {"w": np.zeros(3, np.float32)})
