@@ -15,7 +15,6 @@ from .instructions import (
     ONE,
     class_of,
     extra_of,
-    highest_bit,
     load,
     lowest_bit,
     prefetch,
@@ -28,6 +27,8 @@ from .track import BATCH, advance
 SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
 # Not plain numbers: numba would compile a helper once more for each of them.
 BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
+# By how much a length differs from the last one, -2 to 2, and the bits: see `huffman.pack_lengths`.
+STEPS, STEP_BITS = (0b11000, 0b100, 0b1, 0b010, 0b01000), (5, 3, 1, 3, 5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 
@@ -313,42 +314,9 @@ def token_bits(tokens, lengths, classes, escaped_bits):
     return total
 
 
-@compiled
-def canonical(lengths, words):
-    """words[s] = code word of symbol s, first bit lowest | its length << 16; 0 without one.
-
-    lengths: uint8 (k,), a complete prefix code or all 0. words: uint32 (k,), filled.
-    """
-    # First the number of words of each length, one place further; then the first word of each
-    # length, as in RFC 1951, 3.2.2.
-    following = np.zeros(MAX_LENGTH + 2, np.int64)
-    for length in lengths:
-        following[length + 1] += length != 0
-    for length in range(2, MAX_LENGTH + 1):
-        following[length] = (following[length] + following[length - 1]) << 1
-    for symbol in range(lengths.size):
-        length = np.int64(lengths[symbol])
-        word = following[length]
-        following[length] += 1
-        reverse = np.int64(0)
-        # A stream is filled from its lowest bit, so the word's first bit becomes the lowest.
-        for _ in range(length):
-            reverse = reverse << 1 | (word & 1)
-            word >>= 1
-        words[symbol] = reverse | length << 16
-
-
-@inlined
-def put_bits(out, at, value, n):
-    """Write the n lowest bits of value, lowest first; returns the next bit."""
-    for i in range(n):
-        out[(at + i) >> 3] |= np.uint8((value >> i & 1) << ((at + i) & 7))
-    return at + n
-
-
 @inlined
 def get_bits(packed, at, n):
-    """The n bits from bit ``at`` on, as `put_bits` wrote them; zeros behind the end."""
+    """The n bits from bit ``at`` on, lowest first; zeros behind the end."""
     value = 0
     for i in range(n):
         if (at + i) >> 3 < packed.size:
@@ -357,51 +325,8 @@ def get_bits(packed, at, n):
 
 
 @compiled
-def pack_lengths(lengths, out):
-    """Code lengths as bits: see `huffman.pack_lengths`. out: uint8 (k + 1,), zeros, filled.
-
-    Returns the bytes in use.
-    """
-    end = lengths.size
-    while end > 0 and lengths[end - 1] == 0:
-        end -= 1
-    at, i = np.int64(0), 0
-    last = FIRST_LENGTH
-    while i < end:
-        length = np.int64(lengths[i])
-        i += 1
-        if length == 0:
-            run = 1
-            # It ends: the last length is not 0.
-            while lengths[i] == 0:
-                run += 1
-                i += 1
-            # 0, 1, 1; `power` zeros, 1, and the `power` bits below the highest one. Lowest bit
-            # first, as all literals below.
-            power = np.int64(highest_bit(np.uint64(run)))
-            value, n = 0b110 | 1 << (power + 3) | (run - (1 << power)) << (power + 4), 2 * power + 4
-        else:
-            step = length - last
-            last = length
-            if step == 0:
-                value, n = 0b1, 1
-            elif step == 1:
-                value, n = 0b010, 3
-            elif step == -1:
-                value, n = 0b100, 3
-            elif step == 2:
-                value, n = 0b01000, 5
-            elif step == -2:
-                value, n = 0b11000, 5
-            else:
-                value, n = length << 4, 8
-        at = put_bits(out, at, value, n)
-    return (at + 7) >> 3
-
-
-@compiled
 def unpack_lengths(packed, lengths):
-    """Read what `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
+    """Read what `plain.pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
 
     Lengths behind the last item stay 0. Returns False unless packed is a list of at most k lengths.
     """
@@ -421,16 +346,10 @@ def unpack_lengths(packed, lengths):
             if at > end or i > lengths.size:
                 return False
             continue
-        if head & 1 == 1:
-            used, length = 1, last
-        elif head & 7 == 0b010:
-            used, length = 3, last + 1
-        elif head & 7 == 0b100:
-            used, length = 3, last - 1
-        elif head & 15 == 0b1000:
-            used, length = 5, last + 2 - 4 * (head >> 4 & 1)
-        else:
-            used, length = 8, head >> 4
+        used, length = 8, head >> 4
+        for k in range(len(STEPS)):
+            if head & ((1 << STEP_BITS[k]) - 1) == STEPS[k]:
+                used, length = STEP_BITS[k], last + k - 2
         at += used
         if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
             return False
