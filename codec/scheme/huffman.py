@@ -152,7 +152,8 @@ def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 def _unpacked_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8] | None:
     """See `plain.unpack_lengths`."""
     lengths = np.zeros(n, np.uint8)
-    return lengths if kernel.unpack_lengths(packed, lengths) else None
+    padded = np.concatenate((packed, np.zeros(8, np.uint8)))
+    return lengths if kernel.unpack_lengths(padded, 8 * packed.size, lengths) else None
 
 
 def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:

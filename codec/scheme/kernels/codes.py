@@ -11,22 +11,11 @@ import numpy as np
 
 from codec.scheme.limits import FIRST_LENGTH, MAX_CLASSES, MAX_LENGTH, UNIT, WORD
 
-from .instructions import (
-    ONE,
-    class_of,
-    extra_of,
-    load,
-    lowest_bit,
-    prefetch,
-    segment_of,
-    store,
-)
+from .instructions import ONE, class_of, extra_of, load, lowest_bit, prefetch, segment_of, store
 from .machine import compiled, inlined
 from .track import BATCH, advance
 
 SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
-# Not plain numbers: numba would compile a helper once more for each of them.
-BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
 # By how much a length differs from the last one, -2 to 2, and the bits: see `huffman.pack_lengths`.
 STEPS, STEP_BITS = (0b11000, 0b100, 0b1, 0b010, 0b01000), (5, 3, 1, 3, 5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
@@ -273,12 +262,9 @@ def package_merge(counts, limit, lengths):
         for i in range(n + n_packages):  # on equal weights leaves come before packages
             takes_leaf = package == n_packages or (leaf < n and leaves[leaf] <= packages[package])
             is_leaf[level, i] = takes_leaf
-            if takes_leaf:
-                row[i] = leaves[leaf]
-                leaf += 1
-            else:
-                row[i] = packages[package]
-                package += 1
+            row[i] = leaves[leaf] if takes_leaf else packages[package]
+            leaf += takes_leaf
+            package += not takes_leaf
         n_packages = (n + n_packages) // 2
         for i in range(n_packages):
             packages[i] = row[2 * i] + row[2 * i + 1]
@@ -314,36 +300,26 @@ def token_bits(tokens, lengths, classes, escaped_bits):
     return total
 
 
-@inlined
-def get_bits(packed, at, n):
-    """The n bits from bit ``at`` on, lowest first; zeros behind the end."""
-    value = 0
-    for i in range(n):
-        if (at + i) >> 3 < packed.size:
-            value |= (np.int64(packed[(at + i) >> 3]) >> ((at + i) & 7) & 1) << i
-    return value
-
-
 @compiled
-def unpack_lengths(packed, lengths):
-    """Read what `plain.pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
+def unpack_lengths(packed, nbits, lengths):
+    """Read what `plain.pack_lengths` wrote.
 
-    Lengths behind the last item stay 0. Returns False unless packed is a list of at most k lengths.
+    packed: uint8, nbits bits and 8 bytes of zeros. lengths: uint8 (k,), zeros, filled; those behind
+    the last item stay 0. Returns False unless packed is a list of at most k lengths.
     """
-    i, at, end = 0, np.int64(0), 8 * packed.size
-    last = FIRST_LENGTH
-    # Fewer than 8 bits, all 0, only fill the last byte.
-    while at < end and (end - at >= 8 or get_bits(packed, at, end - at) != 0):
-        head = get_bits(packed, at, WIDEST)
+    first, i, at, last = np.uint64(packed.ctypes.data), 0, 0, FIRST_LENGTH
+    while at < nbits:
+        window = load(first + np.uint64(at >> 3), 8) >> np.uint64(at & 7)
+        if nbits - at < 8 and window == 0:  # the last byte is filled with zeros
+            break
+        head = np.int64(window & np.uint64(255))
         if head & 7 == 0b110:
-            at += 3
-            power = 0
             # The limit ends a damaged run: no table has 2**15 lengths.
-            while power < MAX_LENGTH and get_bits(packed, at + power, BIT) == 0:
-                power += 1
-            i += (1 << power) + get_bits(packed, at + power + 1, power)
-            at += 2 * power + 1
-            if at > end or i > lengths.size:
+            power = np.uint64(lowest_bit(window >> np.uint64(3) | ONE << np.uint64(MAX_LENGTH)))
+            low = window >> (power + np.uint64(4)) & ((ONE << power) - ONE)
+            i += np.int64((ONE << power) + low)
+            at += np.int64(power + power) + 4
+            if at > nbits or i > lengths.size:
                 return False
             continue
         used, length = 8, head >> 4
@@ -351,9 +327,8 @@ def unpack_lengths(packed, lengths):
             if head & ((1 << STEP_BITS[k]) - 1) == STEPS[k]:
                 used, length = STEP_BITS[k], last + k - 2
         at += used
-        if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
+        if at > nbits or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
             return False
-        lengths[i] = length
-        last = length
+        lengths[i] = last = length
         i += 1
     return True
