@@ -119,14 +119,7 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
     Raises CodeTableError for a length above 15.
     """
     _check_limit(lengths)
-    return _canonical(lengths)
-
-
-@twin_of(plain.canonical)
-def _canonical(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """See `plain.canonical`."""
-    kernel.canonical(lengths, words := np.empty(lengths.size, np.uint32))
-    return words
+    return plain.canonical(lengths)
 
 
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -144,14 +137,7 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Numbers stand lowest bit first. Zeros at the end are left out.
     """
-    return _packed_lengths(lengths)
-
-
-@twin_of(plain.pack_lengths)
-def _packed_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """See `pack_lengths`."""
-    packed = np.zeros(lengths.size + 1, np.uint8)
-    return packed[: kernel.pack_lengths(lengths, packed)].copy()
+    return plain.pack_lengths(lengths)
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
@@ -166,7 +152,8 @@ def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 def _unpacked_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8] | None:
     """See `plain.unpack_lengths`."""
     lengths = np.zeros(n, np.uint8)
-    return lengths if kernel.unpack_lengths(packed, lengths) else None
+    padded = np.concatenate((packed, np.zeros(8, np.uint8)))
+    return lengths if kernel.unpack_lengths(padded, 8 * packed.size, lengths) else None
 
 
 def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:

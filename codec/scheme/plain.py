@@ -462,30 +462,27 @@ def canonical(lengths: NDArray[np.uint8]) -> Words:
     """
     symbols = np.flatnonzero(lengths)
     symbols = symbols[np.argsort(lengths[symbols], kind="stable")]
-    words, word, last = np.zeros(lengths.size, np.uint32), 0, 0
-    for symbol, length in zip(symbols.tolist(), lengths[symbols].tolist()):
-        word <<= length - last
-        last = length
-        words[symbol] = int(format(word, f"0{length}b")[::-1], 2) | length << 16
-        word += 1
-    return words
+    # A word's share of all words of 16 bits: the words before it are its own, with zeros behind.
+    shares = np.int64(1) << (16 - lengths[symbols].astype(np.int64))
+    bits = np.unpackbits((np.cumsum(shares) - shares).astype(">u2").view(np.uint8))
+    words = np.zeros(lengths.size, np.uint32)
+    words[symbols] = np.packbits(bits, bitorder="little").view("<u2")  # first bit lowest
+    return words | lengths.astype(np.uint32) << np.uint32(16)
 
 
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Code lengths as bytes: see `huffman.pack_lengths`."""
-    used = np.trim_zeros(lengths, "b").tolist()
-    bits, last, zeros = list[str](), FIRST_LENGTH, 0
-    for length in used:
-        if length == 0:
-            zeros += 1
-            continue
-        if zeros:
-            low = format(zeros, "b")[1:]
-            bits.append("011" + "0" * len(low) + "1" + low[::-1])
-            zeros = 0
+    symbols = np.flatnonzero(lengths)
+    bits, at, last = list[str](), 0, FIRST_LENGTH
+    for symbol, length in zip(symbols.tolist(), lengths[symbols].tolist()):
+        if symbol > at:  # behind a run of zeros
+            low = format(symbol - at, "b")[1:]
+            bits.append(f"011{'0' * len(low)}1{low[::-1]}")
         bits.append(_STEPS.get(length - last) or "0000" + format(length, "04b")[::-1])
-        last = length
-    return np.packbits(np.array(list("".join(bits)), np.uint8), bitorder="little")
+        at, last = symbol + 1, length
+    text = "".join(bits)
+    packed = int(text[::-1] or "0", 2).to_bytes(-(-len(text) // 8), "little")
+    return np.frombuffer(packed, np.uint8)
 
 
 # By how much a length differs from the last one, see `huffman.pack_lengths`.

@@ -271,13 +271,13 @@ def code(m: Message, segments: Segments | None = None, mode: int = 0) -> tuple[E
     Returns:
         The encoding, and by how much the digest of each tensor changes (uint64).
     """
-    stage, moved = m.stage, segments and segments.tracks_only()
+    stage = m.stage
     e = Encoded(m.direct or Constant(), m.levels, stage.shape, stage.bits, stage.coder, m.uniform)
     if m.direct:
-        return e, advance_survivors(m.survivors, m.levels, moved, mode)
+        return e, advance_survivors(m.survivors, m.levels, segments, mode)
     if m.choice is None:
-        return e, advance(e, moved, mode)
-    payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, moved, mode)
+        return e, advance(e, segments, mode)
+    payload, sums = prefix.write(m.survivors, m.units, m.choice, m.levels, segments, mode)
     return replace(e, payload=payload), sums
 
 

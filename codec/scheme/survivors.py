@@ -51,10 +51,6 @@ class Segments:
         self.addresses = Tensors(_addresses(sources), _addresses(tracks), self.starts)
         self.n = int(self.starts[-1])
 
-    def tracks_only(self) -> Segments:
-        """The same without sources."""
-        return self.with_sources(())
-
     def with_sources(self, sources: Sequence[NDArray[np.float32]]) -> Segments:
         """The same tracks with other sources."""
         other = Segments.__new__(Segments)  # faster than `copy.copy`

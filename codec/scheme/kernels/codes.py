@@ -11,23 +11,13 @@ import numpy as np
 
 from codec.scheme.limits import FIRST_LENGTH, MAX_CLASSES, MAX_LENGTH, UNIT, WORD
 
-from .instructions import (
-    ONE,
-    class_of,
-    extra_of,
-    highest_bit,
-    load,
-    lowest_bit,
-    prefetch,
-    segment_of,
-    store,
-)
+from .instructions import ONE, class_of, extra_of, load, lowest_bit, prefetch, segment_of, store
 from .machine import compiled, inlined
 from .track import BATCH, advance
 
 SYMBOL_BITS, LAST_SYMBOL = 16, 2**16 - 1  # of the symbols of a code
-# Not plain numbers: numba would compile a helper once more for each of them.
-BIT, WIDEST = np.int64(1), np.int64(8)  # bits of a code length in a table: 1 to 8
+# By how much a length differs from the last one, -2 to 2, and the bits: see `huffman.pack_lengths`.
+STEPS, STEP_BITS = (0b11000, 0b100, 0b1, 0b010, 0b01000), (5, 3, 1, 3, 5)
 NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
 NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 
@@ -272,12 +262,9 @@ def package_merge(counts, limit, lengths):
         for i in range(n + n_packages):  # on equal weights leaves come before packages
             takes_leaf = package == n_packages or (leaf < n and leaves[leaf] <= packages[package])
             is_leaf[level, i] = takes_leaf
-            if takes_leaf:
-                row[i] = leaves[leaf]
-                leaf += 1
-            else:
-                row[i] = packages[package]
-                package += 1
+            row[i] = leaves[leaf] if takes_leaf else packages[package]
+            leaf += takes_leaf
+            package += not takes_leaf
         n_packages = (n + n_packages) // 2
         for i in range(n_packages):
             packages[i] = row[2 * i] + row[2 * i + 1]
@@ -314,127 +301,34 @@ def token_bits(tokens, lengths, classes, escaped_bits):
 
 
 @compiled
-def canonical(lengths, words):
-    """words[s] = code word of symbol s, first bit lowest | its length << 16; 0 without one.
+def unpack_lengths(packed, nbits, lengths):
+    """Read what `plain.pack_lengths` wrote.
 
-    lengths: uint8 (k,), a complete prefix code or all 0. words: uint32 (k,), filled.
+    packed: uint8, nbits bits and 8 bytes of zeros. lengths: uint8 (k,), zeros, filled; those behind
+    the last item stay 0. Returns False unless packed is a list of at most k lengths.
     """
-    # First the number of words of each length, one place further; then the first word of each
-    # length, as in RFC 1951, 3.2.2.
-    following = np.zeros(MAX_LENGTH + 2, np.int64)
-    for length in lengths:
-        following[length + 1] += length != 0
-    for length in range(2, MAX_LENGTH + 1):
-        following[length] = (following[length] + following[length - 1]) << 1
-    for symbol in range(lengths.size):
-        length = np.int64(lengths[symbol])
-        word = following[length]
-        following[length] += 1
-        reverse = np.int64(0)
-        # A stream is filled from its lowest bit, so the word's first bit becomes the lowest.
-        for _ in range(length):
-            reverse = reverse << 1 | (word & 1)
-            word >>= 1
-        words[symbol] = reverse | length << 16
-
-
-@inlined
-def put_bits(out, at, value, n):
-    """Write the n lowest bits of value, lowest first; returns the next bit."""
-    for i in range(n):
-        out[(at + i) >> 3] |= np.uint8((value >> i & 1) << ((at + i) & 7))
-    return at + n
-
-
-@inlined
-def get_bits(packed, at, n):
-    """The n bits from bit ``at`` on, as `put_bits` wrote them; zeros behind the end."""
-    value = 0
-    for i in range(n):
-        if (at + i) >> 3 < packed.size:
-            value |= (np.int64(packed[(at + i) >> 3]) >> ((at + i) & 7) & 1) << i
-    return value
-
-
-@compiled
-def pack_lengths(lengths, out):
-    """Code lengths as bits: see `huffman.pack_lengths`. out: uint8 (k + 1,), zeros, filled.
-
-    Returns the bytes in use.
-    """
-    end = lengths.size
-    while end > 0 and lengths[end - 1] == 0:
-        end -= 1
-    at, i = np.int64(0), 0
-    last = FIRST_LENGTH
-    while i < end:
-        length = np.int64(lengths[i])
-        i += 1
-        if length == 0:
-            run = 1
-            # It ends: the last length is not 0.
-            while lengths[i] == 0:
-                run += 1
-                i += 1
-            # 0, 1, 1; `power` zeros, 1, and the `power` bits below the highest one. Lowest bit
-            # first, as all literals below.
-            power = np.int64(highest_bit(np.uint64(run)))
-            value, n = 0b110 | 1 << (power + 3) | (run - (1 << power)) << (power + 4), 2 * power + 4
-        else:
-            step = length - last
-            last = length
-            if step == 0:
-                value, n = 0b1, 1
-            elif step == 1:
-                value, n = 0b010, 3
-            elif step == -1:
-                value, n = 0b100, 3
-            elif step == 2:
-                value, n = 0b01000, 5
-            elif step == -2:
-                value, n = 0b11000, 5
-            else:
-                value, n = length << 4, 8
-        at = put_bits(out, at, value, n)
-    return (at + 7) >> 3
-
-
-@compiled
-def unpack_lengths(packed, lengths):
-    """Read what `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
-
-    Lengths behind the last item stay 0. Returns False unless packed is a list of at most k lengths.
-    """
-    i, at, end = 0, np.int64(0), 8 * packed.size
-    last = FIRST_LENGTH
-    # Fewer than 8 bits, all 0, only fill the last byte.
-    while at < end and (end - at >= 8 or get_bits(packed, at, end - at) != 0):
-        head = get_bits(packed, at, WIDEST)
+    first, i, at, last = np.uint64(packed.ctypes.data), 0, 0, FIRST_LENGTH
+    while at < nbits:
+        window = load(first + np.uint64(at >> 3), 8) >> np.uint64(at & 7)
+        if nbits - at < 8 and window == 0:  # the last byte is filled with zeros
+            break
+        head = np.int64(window & np.uint64(255))
         if head & 7 == 0b110:
-            at += 3
-            power = 0
             # The limit ends a damaged run: no table has 2**15 lengths.
-            while power < MAX_LENGTH and get_bits(packed, at + power, BIT) == 0:
-                power += 1
-            i += (1 << power) + get_bits(packed, at + power + 1, power)
-            at += 2 * power + 1
-            if at > end or i > lengths.size:
+            power = np.uint64(lowest_bit(window >> np.uint64(3) | ONE << np.uint64(MAX_LENGTH)))
+            low = window >> (power + np.uint64(4)) & ((ONE << power) - ONE)
+            i += np.int64((ONE << power) + low)
+            at += np.int64(power + power) + 4
+            if at > nbits or i > lengths.size:
                 return False
             continue
-        if head & 1 == 1:
-            used, length = 1, last
-        elif head & 7 == 0b010:
-            used, length = 3, last + 1
-        elif head & 7 == 0b100:
-            used, length = 3, last - 1
-        elif head & 15 == 0b1000:
-            used, length = 5, last + 2 - 4 * (head >> 4 & 1)
-        else:
-            used, length = 8, head >> 4
+        used, length = 8, head >> 4
+        for k in range(len(STEPS)):
+            if head & ((1 << STEP_BITS[k]) - 1) == STEPS[k]:
+                used, length = STEP_BITS[k], last + k - 2
         at += used
-        if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
+        if at > nbits or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
             return False
-        lengths[i] = length
-        last = length
+        lengths[i] = last = length
         i += 1
     return True

@@ -339,15 +339,14 @@ def change_of(u, track):
 
 
 @compiled
-def promote_bins(bins, fields, keep, cautious, code_of_bin, levels):
-    """Priority promotion of one tensor: the ``keep`` largest bins get a code, and its level.
+def promote_bins(bins, keep, cautious, code_of_bin, levels):
+    """Priority promotion: the ``keep`` largest bins get a code, and its level.
 
-    bins: `Extremes` or `plain.Bins`. fields: the first and last exponent field of bins that may
-    have members; other fields are skipped. The others: see `promote`. Returns the last code.
+    bins: `Extremes` or `plain.Bins`. The others: see `promote`. Returns the last code.
     """
     count, near, far = bins.members, bins.low.view(np.float32), bins.high.view(np.float32)
     k = 0
-    for field in range(fields[1], fields[0] - 1, -1):
+    for field in range(NON_FINITE_FIELD, -1, -1):
         first, second = field, 256 + field
         if count[first] > 0 and count[second] > 0:
             middle = np.float64(near[first]) + np.float64(far[first])
@@ -373,7 +372,7 @@ def promote(bins, keep, cautious, code_of_bin, levels):
     code_of_bin: uint16 (512,), and levels: float32 (keep + 1,), filled. Returns the last code, and
     by how much the sum of squares of the changes gets smaller.
     """
-    k = promote_bins(bins, (0, NON_FINITE_FIELD), keep, cautious, code_of_bin, levels)
+    k = promote_bins(bins, keep, cautious, code_of_bin, levels)
     gain = 0.0
     for b in range(N_BINS):
         code = code_of_bin[b]
@@ -408,17 +407,13 @@ def batch(tensors, own, keep, codes, levels, last_codes, highest, counts):
     for t in range(own[0], own[1]):
         size, at = starts[t + 1] - starts[t], starts[t]
         u, track = floats_at(tensors.sources[t], size), floats_at(tensors.tracks[t], size)
-        cautious = True
-        least, most = MAGNITUDE, np.uint32(0)
+        cautious, most = True, np.uint32(0)
         for i in range(size):
             cautious &= u[i] >= 0
             words[i] = change_of(u[i], track[i])
-            least, most = min(least, words[i] & MAGNITUDE), max(most, words[i] & MAGNITUDE)
-        # Only bins between these are reset and read: no change of this tensor lies elsewhere.
-        bottom, top = np.int64(least >> np.uint32(23)), np.int64(most >> np.uint32(23))
-        for field in range(bottom, top + 1):
-            for b in (field, 256 + field):
-                count[b], low[b], high[b] = 0, LOW32, 0
+            most = max(most, words[i] & MAGNITUDE)
+        for b in range(N_BINS):
+            count[b], low[b], high[b] = 0, LOW32, 0
         for i in range(size):
             magnitude = words[i] & MAGNITUDE
             b = words[i] >> np.uint32(23)
@@ -427,15 +422,14 @@ def batch(tensors, own, keep, codes, levels, last_codes, highest, counts):
                 low[b] = magnitude
             if magnitude > high[b]:
                 high[b] = magnitude
-        k = promote_bins(bins, (bottom, top), keep, cautious, code_of_bin, levels[t])
-        for field in range(bottom, top + 1):
-            for b in (field, 256 + field):
-                if code_of_bin[b] > 0:
-                    counts[code_of_bin[b]] += count[b]
+        last_codes[t] = promote_bins(bins, keep, cautious, code_of_bin, levels[t])
+        highest[t] = most >> np.uint32(23)
+        for b in range(N_BINS):
+            if code_of_bin[b] > 0:
+                counts[code_of_bin[b]] += count[b]
         for i in range(size):
             # Zeros share a bin with subnormals, but have code 0.
             codes[at + i] = code_of_bin[words[i] >> np.uint32(23)] * (words[i] & MAGNITUDE != 0)
-        last_codes[t], highest[t] = k, top
 
 
 @compiled

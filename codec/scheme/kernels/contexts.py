@@ -51,6 +51,12 @@ def octaves(x):
 
 
 @inlined
+def term(magnitudes, mean):
+    """The octaves of a sum of magnitudes, with PRIOR times the mean before it."""
+    return octaves((np.int64(magnitudes) << MEAN_SHIFT) + PRIOR * mean)
+
+
+@inlined
 def side_of(q):
     """0 of q = 0, 1 of a positive q, 2 of a negative one."""
     return 0 if q == 0 else 1 if q > 0 else 2
@@ -256,12 +262,10 @@ def code(encoding, stream, survivors, steps, learning, by_column, data, most, li
             # anew in every row would be slow.
             if i & (i - 1) == 0:
                 for j in range(n_columns):
-                    own = (np.int64(sums[j]) << MEAN_SHIFT) + PRIOR * mean
-                    terms[j] = octaves(own) - logs[j]
+                    terms[j] = term(sums[j], mean) - logs[j]
                 for g in range(n_octets):
-                    size = min(width, n_columns - g * width)
-                    own = (np.int64(octet_sums[g]) << MEAN_SHIFT) + PRIOR * mean * size
-                    octet_terms[g] = octaves(own) - octaves(g * width + PRIOR)
+                    prior = mean * min(width, n_columns - g * width)
+                    octet_terms[g] = term(octet_sums[g], prior) - octaves(g * width + PRIOR)
             common = octaves(mean) + octaves(i + PRIOR)
             row_term = octaves(PRIOR * mean) - common
             row_sum = row_sign = n_changed = left = octet_left = 0
@@ -348,14 +352,12 @@ def code(encoding, stream, survivors, steps, learning, by_column, data, most, li
                             weight = 1 << min(q - 1, MOST_DOUBLED)
                         row_sum += weight
                         sums[column] += weight
-                        row_term = octaves((row_sum << MEAN_SHIFT) + PRIOR * mean) - common
-                        own = (np.int64(sums[column]) << MEAN_SHIFT) + PRIOR * mean
-                        terms[column] = octaves(own) - np.int64(logs[column])
+                        row_term = term(row_sum, mean) - common
+                        terms[column] = term(sums[column], mean) - np.int64(logs[column])
                         if in_octets:
                             octet_sums[g] += weight
-                            own = np.int64(octet_sums[g]) << MEAN_SHIFT
-                            own += PRIOR * mean * (end_j - first_j)
-                            octet_terms[g] = octaves(own) - octaves(first_j + PRIOR)
+                            prior = mean * (end_j - first_j)
+                            octet_terms[g] = term(octet_sums[g], prior) - octaves(first_j + PRIOR)
                         left, left_at = -q if negative else q, j
                         if column_sign != 0:
                             row_sign += 1 if negative == (column_sign < 0) else -1

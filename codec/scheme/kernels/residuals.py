@@ -11,17 +11,9 @@ import numpy as np
 
 from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
+from . import decode
 from .codes import Bits, Code, ended, put, put_token, put_zeros
-from .decode import (
-    ESCAPE,
-    FAST,
-    STREAM_ENDS_EARLY,
-    STREAM_GOES_ON,
-    STREAM_LEAVES,
-    STREAM_OK,
-    token_at,
-    window_at,
-)
+from .decode import ESCAPE, FAST, token_at, window_at
 from .instructions import (
     LOW32,
     ONE,
@@ -408,16 +400,16 @@ def read_moves(own, c, n, tables, moves, pair):
         # A plain code has a word for each element: 0 steps on.
         while own.symbol == 0 and (own.left < n or tables.kinds[c] == 2):
             if own.at >= own.end:
-                return own, m, STREAM_ENDS_EARLY
+                return own, m, decode.STREAM_ENDS_EARLY
             own = next_step(own, c, tables)
             if tables.kinds[c] == 1 and own.symbol == 0:
                 own = Stream(own.at, own.end, own.left + 1, own.symbol)
         if own.at > own.end:
-            return own, m, STREAM_ENDS_EARLY
+            return own, m, decode.STREAM_ENDS_EARLY
         if own.left >= n:
-            return Stream(own.at, own.end, own.left - n, own.symbol), m, STREAM_OK
+            return Stream(own.at, own.end, own.left - n, own.symbol), m, decode.STREAM_OK
         if np.int64(own.symbol) >= tables.levels[c]:
-            return own, m, STREAM_LEAVES
+            return own, m, decode.STREAM_LEAVES
         moves.moves[c, m], at = read_move(own.at, own.symbol, pair)
         moves.marks[c, own.left >> 6] |= ONE << np.uint64(own.left & 63)
         m += ONE
@@ -466,7 +458,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
                 continue
             own = Stream(ats[c], np.uint64(begins[c] + sizes[c]), lefts[c], symbols[c])
             own, m, status = read_moves(own, c, n, tables, moves, pair)
-            if status != STREAM_OK:
+            if status != decode.STREAM_OK:
                 return status
             ats[c], _, lefts[c], symbols[c] = own
             taken[c] = 0
@@ -494,5 +486,5 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
         # A token that was read, whose change lies beyond the end; none where the context is empty.
         beyond = kinds[c] == 2 and symbols[c] != 0 and lefts[c] < FAR // 2
         if kinds[c] != 0 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
-            return STREAM_GOES_ON
-    return STREAM_OK
+            return decode.STREAM_GOES_ON
+    return decode.STREAM_OK

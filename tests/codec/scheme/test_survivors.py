@@ -330,17 +330,3 @@ def test_a_forked_child_writes_into_its_own_room() -> None:
         os.waitpid(child, 0)
         assert (s.codes[:UNIT] == 1).all()
         assert (s.marks != 7).all()
-
-
-def test_segments_copy_any_stretch() -> None:
-    sizes = [3, 1, 10, 64, 2]
-    rng = np.random.default_rng(0)
-    u = rng.normal(size=80).astype(F32)
-    for begin, end in ((0, 80), (0, 0), (2, 5), (3, 4), (13, 79), (79, 80), (14, 78), (0, 3)):
-        tracks, sources = cut(np.zeros(80, F32), sizes[:-1]), cut(u, sizes[:-1])
-        Segments(tracks, sources).copy(begin, end)
-        expected = np.zeros(80, F32)
-        expected[begin:end] = u[begin:end]
-        assert np.concatenate(tracks).tolist() == expected.tolist()
-        Segments(tracks).copy(0, 80)  # without sources: nothing
-        assert np.concatenate(tracks).tolist() == expected.tolist()
