@@ -74,7 +74,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 
 # Their tests ask for nothing that only kernels do, or only they do fast enough.
-WITHOUT_KERNELS = ("browser", "codec/cli", "codec/state", "demo_models", "docs", "trainers")
+WITHOUT_KERNELS = ("browser", "codec/state", "demo_models", "docs", "trainers")
 WITHOUT_KERNELS += tuple(
     f"lcviz/{name}" for name in ("glossary", "learn", "report", "server", "ui")
 )
