@@ -74,9 +74,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 
 # Their tests ask for nothing that only kernels do, or only they do fast enough.
-WITHOUT_KERNELS = ("browser", "codec/cli", "codec/state", "demo_models", "docs")
-WITHOUT_KERNELS += ("trainers", "lcviz/glossary", "lcviz/inspect", "lcviz/learn", "lcviz/live")
-WITHOUT_KERNELS += ("lcviz/play", "lcviz/report", "lcviz/run", "lcviz/server", "lcviz/ui")
+WITHOUT_KERNELS = ("browser", "codec/state", "demo_models", "docs", "trainers")
+WITHOUT_KERNELS += tuple(
+    f"lcviz/{name}" for name in ("glossary", "learn", "report", "server", "ui")
+)
 
 
 def needs_kernels(item: pytest.Item) -> bool:

@@ -28,6 +28,7 @@ from demo_models import FOLDER_VARIABLE, MODELS
 from lcviz import welcome
 from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Race
+from lcviz.live import page as live_page
 from lcviz.live import page_pictures
 from lcviz.live.step_record import StepRecord, trial_record
 from lcviz.run.run import Run, RunSettings, Snapshot
@@ -87,6 +88,9 @@ def settings_for() -> MakeSettings:
     return _settings
 
 
+WATCHER = "the test"  # without one a run pauses, if it is slow
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """A paused run in its own directory, closed after the test: make_run(model, **changes)."""
@@ -95,6 +99,7 @@ def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     def make(model: str = "logistic-regression", **changes: Any) -> Run:
         number = len(made)
         run = Run(f"test-{number}", _settings(model, **changes), tmp_path / f"{number}" / "run.lcc")
+        run.watch(WATCHER, lambda _: True)
         made.append(run)
         return run
 
@@ -115,6 +120,7 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
         settings = _settings(model, **changes)
         if settings not in made:
             run = Run("shared", settings, tmp_path_factory.mktemp("run") / "run.lcc")
+            run.watch(WATCHER, lambda _: True)
             run.play()
             assert run.wait(300).status == "finished"
             made[settings] = run
@@ -482,11 +488,12 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
     """The Live page with its details at full speed: live(model="lenet5", bits="3").
 
-    What is tried is there at once, however slow the machine is.
+    A step, or what is tried, is there at once, however slow the machine is.
 
     steers: whether the link to a run is the one of who began it.
     """
-    monkeypatch.setattr(page_pictures, "PATIENCE", SECONDS)
+    for module in (page_pictures, live_page):
+        monkeypatch.setattr(module, "PATIENCE", SECONDS)
 
     def open_page(*, steers: bool = True, **parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)
@@ -519,6 +526,8 @@ def create(server: None) -> Callable[..., Run]:
 
     def make(**changes: Any) -> Run:
         settings = {"batch_size": 32, "interval": 1, "stop_after": 5} | changes
-        return session.all_runs().create(RunSettings(**_coded(settings)))
+        run = session.all_runs().create(RunSettings(**_coded(settings)))
+        run.watch(WATCHER, lambda _: True)
+        return run
 
     return make

@@ -75,7 +75,7 @@ assert "toy code" in page.markdown[0].value, page.markdown
 
 
 def test_a_listed_coder_is_on_every_page(
-    tmp_path: Path, kernels: None, in_fork: Callable[..., tuple[int, str]]
+    tmp_path: Path, in_fork: Callable[..., tuple[int, str]]
 ) -> None:
     """In a fork that imports the dashboard anew: the pages list the coders when imported."""
     script = tmp_path / "pages.py"

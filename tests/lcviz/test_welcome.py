@@ -19,7 +19,7 @@ from lcviz.ui import navigation, recording
 from lcviz.ui.glossary import title_help
 
 
-def test_the_recording_is_the_example(kernels: None) -> None:
+def test_the_recording_is_the_example() -> None:
     """Trained again it has the same pictures; other processors round losses otherwise."""
     found, now = json.loads(recording.FILE.read_text()), recorded()
     assert found["title"] == now["title"]

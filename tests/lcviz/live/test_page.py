@@ -237,7 +237,7 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
         monkeypatch.setattr(st, kind, watched(getattr(st, kind)))
     page = bare(**SHORT)  # the example
     slider = calls["viewed"][-1]
-    page.click("start")
+    page.click("start").finish()
     late.append(slider)
     assert page.run().run().follow.value is True
     slider = calls["viewed"][-1]
@@ -440,6 +440,7 @@ def test_looks_at_a_run_that_plays_are_timed(
 def test_who_reads_another_page_watches(bare: Live, create: Create, monkeypatch: Patch) -> None:
     """Until the last page is closed, or shows another run."""
     run, other = create(), create()
+    run.leave("the test")
     page = bare(run=run.id)
     pages = SimpleNamespace(is_active_session=lambda _: is_open)
 
@@ -466,6 +467,7 @@ def test_a_step_that_takes_long_is_watched(
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
+    run.leave("the test")
     page = bare(run=run.id).click("step")
     assert run.snapshot().status == "playing"
     assert page.at.button(key="pause").label == "Pause"

@@ -346,7 +346,9 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
     clock.monotonic = lambda: clock.now
     for module in (controls, trainer):
         monkeypatch.setattr(module, "time", clock)
-    run, watched, visited = (make_run(stop_after=10) for _ in range(3))
+    run, watched, visited = runs = [make_run(stop_after=10) for _ in range(3)]
+    for each in runs:
+        each.leave("the test")
 
     def slow(run: Run, watch: Callable[[], None]) -> None:
         loss = run.task.loss
@@ -493,7 +495,7 @@ def mnist_folder() -> Path | None:
     ("data", "coder"),
     [("digits", "runlength"), pytest.param("mnist", "huffman", marks=pytest.mark.exhaustive)],
 )
-def test_accepted_sizes(kernels: None, make_run: MakeRun, data: str, coder: str) -> None:
+def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
     """LeNet-5, 2 bits, every iteration saved: a delta record is at most 4.2 % of float32 with
     the paper's code and far less with run lengths, and with the exponent stage alone at most
     15 %."""

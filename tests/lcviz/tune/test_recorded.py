@@ -8,7 +8,7 @@ from lcviz.lab.tuner.replay import try_out
 from lcviz.tune.recorded import SWEEP, recorded
 
 
-def test_the_recording_is_what_the_command_would_write_today(kernels: None) -> None:
+def test_the_recording_is_what_the_command_would_write_today() -> None:
     """A few of its settings; another processor adds up in another order."""
     assert [c.setting for c in recorded()] == SWEEP.candidate_settings
     some = recorded()[1::12]
