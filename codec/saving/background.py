@@ -109,7 +109,7 @@ class Background:
             last.message, last.values = Message(last.message.step, None, None), ()
         self._send(request)
         request.sent.wait()
-        if request.answer.done():  # perhaps the other process had ended before
+        if request.answer.done() and request.answer.exception():  # the other process has ended
             self._settle()
         return PendingSave(step, partial(self._lock.run, self._result, request))
 
