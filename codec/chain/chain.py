@@ -37,6 +37,7 @@ from codec.record import record as records
 from codec.record.container import check_blocks
 from codec.record.record import Record
 from codec.scheme.warmup import wait_for
+from codec.state.policy import escaped
 from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout, is_tensor
 from codec.state.tree import leaves
@@ -257,7 +258,7 @@ class Chain:
             RerunNeededError: The chain holds gradients in place of states.
             RecordError, ChainError: As `replay`.
         """
-        part = self.part(Selection.literal(name))
+        part = self.part(escaped(name))
         begin = end = None
         wanted = None if steps is None else set(steps)
         if wanted is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codec.chain.chain import Chain
-from codec.errors import ChainError, ChainNotFoundError, RecordError, SettingsError, SourceError
+from codec.errors import ChainError, ChainNotFoundError, RecordError, SettingsError
 from codec.storage.location import Location
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def verify(
 def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Remove the steps that the newest ones do not need.
 
-    Raises SettingsError, ChainError, and SourceError if no ChainWriter saved any of the steps.
+    Raises SettingsError, ChainError.
 
     step: from `chain_or_step`.
     """
@@ -121,22 +121,8 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
     if step.run != Location(options.run).folder():
         raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
     gone = Retention.compact(step.run, options.keep)
-    if not gone:
-        _check_written(step)
     line = f"{step.run}: steps removed: {', '.join(gone) or 'none'}"
     return {"run": str(step.run), "removed": gone}, line
-
-
-def _check_written(newest: Step) -> None:
-    """Raise SourceError, about the newest whole step, unless a ChainWriter saved one of them."""
-    from codec.dcp.files import METADATA
-    from codec.dcp.reader import needed_names, numbered_steps
-
-    for step in numbered_steps(newest.run):
-        with suppress(SourceError):
-            if step.has(METADATA) and needed_names(step):
-                return
-    needed_names(newest)
 
 
 def state_of(step: Step) -> dict[Any, Any]:

@@ -8,10 +8,10 @@ values      values that are not tensors
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from codec.caps import short
+from codec.caps import names_of, short
 from codec.errors import MalformedRecordError, PayloadError
 from codec.scheme.delta import Delta
 from codec.scheme.residual import Residual
@@ -69,7 +69,9 @@ def read_exact_part(
     names = frozenset(non_finite)
     specs = [_spec_of(name, layout) for name in names]
     if len(specs) < len(non_finite) or not all(spec is not None and spec.lossy for spec in specs):
-        raise MalformedRecordError(where, "lossy tensors in non_finite", some_names(non_finite))
+        raise MalformedRecordError(
+            where, "lossy tensors in non_finite", names_of(sorted(non_finite))
+        )
     exact: Arrays = {}
     residuals: dict[str, Residual] = {}
     read = _read_arrays(arrays, selected)
@@ -79,7 +81,7 @@ def read_exact_part(
         kind, slash, tensor = name.partition("/")
         spec = _spec_of(tensor, layout)
         if spec is None or (spec.lossy and tensor not in names):
-            raise MalformedRecordError(where, "arrays of exact tensors", some_names([name]))
+            raise MalformedRecordError(where, "arrays of exact tensors", names_of([name]))
         if kind + slash == PREFIX:
             check_exact(array, spec, where)
             exact[tensor] = array
@@ -96,7 +98,7 @@ def read_exact_part(
         names &= frozenset(selected)
     if missing := names - exact.keys():
         expected = "an array of each tensor in non_finite"
-        raise MalformedRecordError(where, expected, f"none of {some_names(missing)}")
+        raise MalformedRecordError(where, expected, f"none of {names_of(sorted(missing))}")
     return ExactPart(exact, residuals, read_values(read.get(VALUES)))
 
 
@@ -122,12 +124,3 @@ def check_exact(array: Described, spec: TensorSpec, where: str) -> None:
             f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
             f"{array.dtype} {array.shape}",
         )
-
-
-def some_names(names: Iterable[str]) -> str:
-    """The first few names, sorted, for a message."""
-    names = sorted(names)
-    if not names:
-        return "none"
-    first = [repr(name) if len(name) <= 80 else repr(name[:80]) + "…" for name in names[:6]]
-    return ", ".join(first) + (" …" if len(names) > 6 else "")

@@ -40,7 +40,7 @@ from .container import (
     unseal,
     unseal_beginning,
 )
-from .exact import PREFIX, check_exact, exact_arrays, read_exact_part, some_names
+from .exact import PREFIX, check_exact, exact_arrays, read_exact_part
 from .header import HEX, LONGEST_REST, MORE, RUN, Header, digest_word, hex_of_digest
 from .layouts import (
     LAYOUT,
@@ -333,8 +333,8 @@ def base_of(record: Record, *, fresh: bool = True, selection: Selection | None =
     if len(names) != len(tensors) or names | optional != set(record.arrays):
         raise MalformedRecordError(
             where,
-            f"one array for each of {len(tensors)} tensors: {some_names(names)}",
-            some_names(record.arrays),
+            f"one array for each of {len(tensors)} tensors: {names_of(sorted(names))}",
+            names_of(sorted(record.arrays)) or "none",
         )
     check_storable(tensors, where)
     for t in tensors:

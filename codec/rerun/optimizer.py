@@ -142,9 +142,9 @@ def environment_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
 
 
 def in_words(record: Mapping[str, Any]) -> str:
-    """What `environment_of` says, in words. An older record has no capability."""
+    """What `environment_of` says, in words."""
     words = f"torch {record['torch']}, {record['device']}"
-    on_cpu = record["device"] == "cpu" and "capability" in record
+    on_cpu = record["device"] == "cpu"
     return f"{words}, {record['capability']}" if on_cpu else words
 
 

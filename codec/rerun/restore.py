@@ -135,7 +135,7 @@ class _Runner:
             return
         if is_base:
             record = position.track.restore()[GRADIENTS]
-            if self.copy is not None and "capability" in record:  # else not all steps are there
+            if self.copy is not None:
                 self._measure(self.copy, record, position.step)
             self.copy, self.n, self.n_steps = OptimizerCopy(self._optimizer), 0, 0
             self.copy.load(record)
@@ -180,9 +180,8 @@ class _Runner:
 
 def _changed(record: Mapping[str, Any]) -> dict[str, Any]:
     """The entries that a record stores because its steps do not lead to them, by name."""
-    names = record.get("changed", ())  # old records lack it
-    entries = entries_of(record) if names else {}
-    return {name: entries[name] for name in names}
+    entries = entries_of(record) if record["changed"] else {}
+    return {name: entries[name] for name in record["changed"]}
 
 
 def _record_of(track: Track) -> dict[str, Any]:
@@ -214,7 +213,7 @@ def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any])
 
 def _remedy(copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
     """What makes the copy's steps lead to the saved bits."""
-    saved = record.get("capability", copy.environment["capability"])
+    saved = record["capability"]
     needed = "and the kind of device of the training"
     if record["device"] == "cpu" and saved != copy.environment["capability"]:
         needed = (

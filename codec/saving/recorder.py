@@ -442,8 +442,6 @@ def _summary(
     record: Record, layout: Layout, ends: Sequence[float], delta: Delta | None, commit: float
 ) -> Saved:
     groups = delta.groups if delta else ()
-    coded = [group.encoded for group in groups]
-    tables = [e.cached for e in coded if e.table]
     non_finite = delta.non_finite if delta else ()
     if non_finite:
         names = names_of(non_finite)
@@ -460,8 +458,6 @@ def _summary(
         record.nbytes,
         layout.nbytes,
         ends[-1] - ends[0],
-        sum(e.n_levels for e in coded),
-        (tables.count(False), tables.count(True)),
         non_finite,
         delta,
         stages,

@@ -26,8 +26,6 @@ class Saved:
         full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors, without
             the gradients that `codec.rerun` adds.
         seconds: Of the whole save.
-        levels: The number of levels other than 0 in all alphabets together.
-        tables: The numbers of new and of reused code tables.
         non_finite: Tensors with NaN or infinity in their delta, stored whole.
         delta: What was encoded; None for a base, and if another process encoded it.
         stages: Seconds of "encode" (up to the record's bytes), "check" (decoding them), "write"
@@ -56,8 +54,6 @@ class Saved:
     nbytes: int
     full_nbytes: int
     seconds: float
-    levels: int = 0
-    tables: tuple[int, int] = (0, 0)
     non_finite: tuple[str, ...] = ()
     delta: Delta | None = None
     stages: Mapping[str, float] = field(default_factory=dict)

@@ -149,7 +149,7 @@ class Tracker(Generic[T]):
         self._moving = False
 
     def _arrays(self, state: Mapping[str, Any]) -> Arrays:
-        check_same_layout(self.track.layout, layout_of(state, self.track.layout))
+        check_same_layout(self.track.layout, layout_of(state))
         return to_arrays(state, self.track.layout)
 
     def _encode(

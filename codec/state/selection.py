@@ -6,7 +6,6 @@ too. It selects what has a matching name, and everything below a container with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -44,11 +43,6 @@ class Selection:
             )
         self.selects = lru_cache(maxsize=2**17)(self._selects)
         self._names_in_newest: tuple[Layout, frozenset[str]] | None = None  # layout, names
-
-    @staticmethod
-    def literal(name: str) -> str:
-        """The pattern that matches this name only."""
-        return re.sub(r"([*?[])", r"[\1]", name)
 
     def _selects(self, name: str) -> bool:
         """Whether a pattern matches a name, or that of a container above it."""

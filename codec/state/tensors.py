@@ -86,11 +86,6 @@ class TensorSpec:
     library: str = "numpy"
     family: Family = MODEL
 
-    @lazy
-    def is_default(self) -> bool:
-        """Whether this describes a numpy array to which no policy applies."""
-        return (self.lossy, self.library, self.family) == (self.may_be_lossy, "numpy", MODEL)
-
     @property
     def may_be_lossy(self) -> bool:
         """Whether dtype and size allow it."""
@@ -263,32 +258,15 @@ def spec_of(
     return TensorSpec(name, dtype, shape, lossy, library, family if lossy else MODEL)
 
 
-def layout_of(state: Mapping[str, Any], expected: Layout | None = None) -> Layout:
+def layout_of(state: Mapping[str, Any]) -> Layout:
     """Describe a flat mapping from names to torch tensors or numpy arrays of any byte order.
 
-    expected: a layout that is probably the same; it makes the call faster for numpy arrays. Raises
-    what `spec_of` raises; StateMismatchError for names that are not Unicode strings (files cannot
-    hold lone surrogates).
+    Raises DTypeError; StateMismatchError for a name that is not Unicode.
     """
-    if expected is not None and not expected.structure and len(state) == len(expected.tensors):
-        plain = map(_is_plain, state, state.values(), expected.tensors)
-        if all(plain):
-            return expected
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"tensor names must be valid Unicode strings; got {name!r}")
     return Layout(tuple(spec_of(name, value, swapped=True) for name, value in state.items()))
-
-
-def _is_plain(name: object, value: Any, spec: TensorSpec) -> bool:
-    """Whether a value is surely a numpy array that `spec_of` describes like this."""
-    return (
-        type(value) is np.ndarray
-        and name == spec.name
-        and value.shape == spec.shape
-        and _NAME_OF_NUMPY.get(value.dtype) == spec.dtype
-        and spec.is_default
-    )
 
 
 def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:

@@ -182,9 +182,8 @@ class ChainHook:
             except (RecordError, ParentError) as exc:
                 failed = failed or exc  # damaged at the end: set aside when the chain is opened
                 continue
-            # An earlier version wrote no tokens: then only the chain's name can be compared.
-            same = token == folder_token and (token or loaded.chain == self._run.name)
-            return f"{step} {token}" if same or start == f"{step} {token}" else None
+            record = f"{step} {token}"
+            return record if token == folder_token or record == start else None
         if failed is not None:
             raise failed
         return None

@@ -34,7 +34,7 @@ class Pointer:
 
     chain: str
     step: int
-    token: str = ""
+    token: str
 
 
 def check_place(path: str | os.PathLike[str]) -> None:

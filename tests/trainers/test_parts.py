@@ -285,7 +285,7 @@ def test_pointers(tmp_path: Path) -> None:
         pointer.read(place)
     assert pointer.read(tmp_path) is pointer.read(tmp_path / "none") is None
     with pytest.raises(codec.WriteError, match="cannot be made"):
-        pointer.write(place / "b", Pointer("run.lcc", 1))
+        pointer.write(place / "b", Pointer("run.lcc", 1, "ab"))
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_the_pins_are_what_the_package_allows() -> None:
 
 def test_what_is_no_path(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
-    named = pointer.Pointer("run.lcc", 1)
+    named = pointer.Pointer("run.lcc", 1, "ab")
     takers = [lambda path: ChainRun(path, False, {}), lambda path: pointer.write(path, named)]
     for path in (None, 3, b"x", "", "a\0b", Path("a\ud800")):
         for ask in (*takers, pointer.check_place, pointer.read):

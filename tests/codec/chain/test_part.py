@@ -33,6 +33,7 @@ from codec.errors import (
 )
 from codec.record import chunks, container
 from codec.record import record as records
+from codec.state.policy import escaped
 from codec.state.selection import Selection
 from tests.bits import same
 
@@ -577,7 +578,7 @@ def test_names(tmp_path: Path) -> None:
         ((first, array), (second, _)) = chain.history(f"model/{name}")
         assert (first, second) == (0, 1)
         assert same(array, state["model"][name])
-        assert Selection(Selection.literal(name)).selects(name)
+        assert Selection(escaped(name)).selects(name)
     for name in ("model/b", "model"):
         with pytest.raises(codec.SettingsError, match="is no tensor of the state, but has some"):
             next(chain.history(name))

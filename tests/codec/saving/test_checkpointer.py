@@ -544,7 +544,6 @@ def test_the_rest_of_a_tensor_with_infinities_is_a_delta(tmp_path: Path) -> None
             assert saved.non_finite == (("a",) if step in (2, 4) else ())
             if step in (1, 3):
                 assert saved.nbytes < 0.25 * saved.full_nbytes
-                assert saved.levels > 1
             restored, finite = codec.restore(path)["a"], np.isfinite(a)
             assert restored[~finite].tobytes() == a[~finite].tobytes()
             assert np.abs(restored[finite] - a[finite]).max() < 1

@@ -127,28 +127,6 @@ def test_layout() -> None:
     assert [t.library for t in both.tensors] == ["numpy", "torch"]
 
 
-OTHERS: list[dict[str, Any]] = [
-    {"w": np.zeros(9, np.float32), "n": np.zeros(3, np.int32)},
-    {"w": np.zeros((3, 3), np.float32), "n": np.zeros(3, np.int64)},
-    {"n": np.zeros(3, np.int64), "w": np.zeros(9, np.float32)},
-    {"w": np.zeros(9, ">f4"), "n": np.zeros(3, np.int64)},
-    {"w": np.zeros(9, np.float32)},
-    {"w": np.zeros(9, np.float32), "n": np.zeros(3, np.int64), "m": np.zeros(1)},
-    {"w": torch.zeros(9), "n": np.zeros(3, np.int64)},
-    {"v": np.zeros(9, np.float32), "n": np.zeros(3, np.int64)},
-]
-
-
-@pytest.mark.parametrize("state", OTHERS)
-def test_an_expected_layout_changes_nothing(state: dict[str, Any]) -> None:
-    usual = {"w": np.zeros(9, np.float32), "n": np.zeros(3, np.int64)}
-    expected = states.layout_of(usual)
-    assert states.layout_of(usual, expected) is expected
-    assert states.layout_of(state, expected) == states.layout_of(state)
-    exact = states.Layout((states.spec_of("w", usual["w"], lossy=False), expected.tensors[1]))
-    assert states.layout_of(usual, exact) == expected
-
-
 def test_is_storable() -> None:
     def storable(dtype: str, lossy: bool, library: str, family: str = "") -> bool:
         return states.is_storable(
