@@ -119,7 +119,14 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
     Raises CodeTableError for a length above 15.
     """
     _check_limit(lengths)
-    return plain.canonical(lengths)
+    return _canonical(lengths)
+
+
+@twin_of(plain.canonical)
+def _canonical(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """See `plain.canonical`."""
+    kernel.canonical(lengths, words := np.zeros(lengths.size, np.uint32))
+    return words
 
 
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -137,7 +144,14 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Numbers stand lowest bit first. Zeros at the end are left out.
     """
-    return plain.pack_lengths(lengths)
+    return _packed_lengths(lengths)
+
+
+@twin_of(plain.pack_lengths)
+def _packed_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """See `pack_lengths`."""
+    packed = np.empty(lengths.size + 2, np.uint32)
+    return packed.view(np.uint8)[: kernel.pack_lengths(lengths, packed)].copy()
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:

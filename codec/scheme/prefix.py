@@ -210,7 +210,7 @@ def _read(
     tables = decoder.Tables(k, is_plain, one, many, two, runlength.symbol_bits(k - 1))
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        lists = decoder.Lists(scratch.listed, scratch.positions, scratch.codes)
+        lists = scratch.listed, scratch.positions, scratch.codes
         track = moving.track(i, scratch)
         status[i] = decoder.read(pieces[i], streams, tables, lists, codes, track)
 
@@ -344,7 +344,7 @@ def _written(
     longest = MAX_LENGTH
     if escape:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
-    own = encoder.Code(words, np.uint32(escape), symbol_bits)
+    own = words, np.uint32(escape), symbol_bits
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from . import plain, workers
 from .kernels import collect as kernel
 from .kernels import instructions
-from .kernels.instructions import Marked, Tensors
+from .kernels.instructions import Tensors
 from .limits import N_BINS, UNIT, WORD
 from .memory import Pages
 from .plain import Bins
@@ -92,9 +92,9 @@ class Survivors:
         return self.numbers.size
 
     @property
-    def marked(self) -> Marked:
+    def marked(self) -> tuple[NDArray[np.uint64], Codes, NDArray[np.int32]]:
         """What kernels take."""
-        return Marked(self.marks, self.codes, self.numbers)
+        return self.marks, self.codes, self.numbers
 
     @property
     def dense(self) -> bool:

@@ -1,6 +1,6 @@
 """Tokens, code tables, and the bits of code words.
 
-The twins in `plain` say what these compute. See `collect` for `Marked`.
+The twins in `plain` say what these compute. See `collect` for marks and codes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ import numpy as np
 
 from codec.scheme.limits import FIRST_LENGTH, MAX_CLASSES, MAX_LENGTH, UNIT, WORD
 
-from .instructions import ONE, class_of, extra_of, load, lowest_bit, prefetch, segment_of, store
+from .instructions import (
+    ONE,
+    class_of,
+    extra_of,
+    highest_bit,
+    load,
+    lowest_bit,
+    prefetch,
+    reversed_bits,
+    segment_of,
+    store,
+)
 from .machine import compiled, inlined
 from .track import BATCH, advance
 
@@ -23,8 +34,8 @@ NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 
 # A code. words: uint32 (k,) for a plain code, with a word for each code; or (k * MAX_CLASSES,) with
 # one for every symbol and class of runs: the bit-reversed code word | its length << 16, 0 for what
-# needs the escape. escape: the word of the escape, uint32, 0 for a plain code. symbol_bits: of a
-# symbol after an escape.
+# needs the escape. `put_token` takes their address. escape: the word of the escape, uint32, 0 for a
+# plain code. symbol_bits: of a symbol after an escape.
 Code = namedtuple("Code", "words escape symbol_bits")
 # A stream that is written: bits that have not been stored, the first one lowest; how many there
 # are, below 32; and the address of the next uint32. numba keeps a tuple in registers.
@@ -168,17 +179,17 @@ def ended(bits, begin):
 def write(streams, units, n, marked, code, near, out, sizes, track, positions):
     """Code some streams, and advance the track by them.
 
-    streams: the first one, and the end. units: of a stream. n: elements. code: `Code`. near: see
-    `near_words`, not used for a plain code. out: uint32, large enough, filled; each stream begins
-    with a word. sizes: int64, bits of each stream, filled. positions: uint32 (BATCH +
-    WORD,), scratch. Returns the words of out in use.
+    streams: the first one, and the end. units: of a stream. n: elements. code: as in `Code`. near:
+    see `near_words`, not used for a plain code. out: uint32, large enough, filled; each stream
+    begins with a word. sizes: int64, bits of each stream, filled. track: `Track`. positions: uint32
+    (BATCH + WORD,), scratch. Returns the words of out in use.
     """
     marks, codes, _ = marked
     moves, starts, segment = track.mode != 0, track.starts, 0
     if moves:
         segment = segment_of(starts, streams[0] * units * UNIT)
-    words, plain = code.words, code.escape == 0
-    code = Code(np.uint64(words.ctypes.data), code.escape, code.symbol_bits)
+    words, escape, symbol_bits = code
+    code, plain = Code(np.uint64(words.ctypes.data), escape, symbol_bits), escape == 0
     at = np.uint64(out.ctypes.data)
     for stream in range(streams[0], streams[1]):
         bits = Bits(np.uint64(0), np.uint64(0), at)
@@ -298,6 +309,46 @@ def token_bits(tokens, lengths, classes, escaped_bits):
                 bits = escaped_bits
             total += tokens[symbol, run_class] * (bits + np.int64(extra_of(np.uint64(run_class))))
     return total
+
+
+@compiled
+def canonical(lengths, words):
+    """words[s] = code word of symbol s, first bit lowest | its length << 16; 0 without one.
+
+    lengths: uint8 (k,), a complete prefix code or all 0. words: uint32 (k,), zeros, filled.
+    """
+    word = np.uint64(0)  # with zeros behind it, 16 bits in all
+    for length in range(1, MAX_LENGTH + 1):
+        for symbol in range(lengths.size):
+            if lengths[symbol] == length:
+                words[symbol] = reversed_bits(word) >> np.uint64(48) | np.uint64(length << 16)
+                word += ONE << np.uint64(16 - length)
+
+
+@compiled
+def pack_lengths(lengths, out):
+    """Code lengths as bits: see `huffman.pack_lengths`.
+
+    out: uint32 (k + 2,), filled. Returns the bytes in use.
+    """
+    begin, last, zeros = np.uint64(out.ctypes.data), FIRST_LENGTH, 0
+    bits = Bits(np.uint64(0), np.uint64(0), begin)
+    for length in lengths:
+        if length == 0:
+            zeros += 1
+            continue
+        if zeros > 0:
+            # 0, 1, 1; `power` zeros, 1, and the `power` bits below the highest one.
+            power = np.uint64(highest_bit(np.uint64(zeros)))
+            bits = put(bits, np.uint64(0b110) | np.uint64(8) << power, power + np.uint64(4))
+            bits = put(bits, np.uint64(zeros) - (ONE << power), power)
+            zeros = 0
+        step, last = np.int64(length) - last, np.int64(length)
+        value, n = last << 4, 8
+        if -2 <= step <= 2:
+            value, n = STEPS[step + 2], STEP_BITS[step + 2]
+        bits = put(bits, np.uint64(value), np.uint64(n))
+    return (ended(bits, begin)[0] + 7) >> 3
 
 
 @compiled

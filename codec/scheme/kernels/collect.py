@@ -7,7 +7,7 @@ A delta spans several tensors, `Tensors`: elements are numbered through all of t
 *position*).
 
 Work is cut into units of UNIT positions. A unit's *survivors*, the elements that may have a
-code other than 0, are `Marked`: in ``marks`` (uint64, one bit a position, lowest first), and
+code other than 0, are ``marked``, a tuple: ``marks`` (uint64) has one bit a position, lowest first;
 their codes stand one after another in the unit's part of ``codes`` (uint8 or uint16, with
 room for one a position); ``numbers`` (int32) says how many.
 
@@ -317,6 +317,7 @@ def pack(given, units, marked):
 
     given: uint8 or uint16 (n,). units: the first one, and the end. marked: filled for these units.
     """
+    marks, codes, numbers = marked
     for unit in range(units[0], units[1]):
         at = unit * UNIT
         for group in range(UNIT // WORD):
@@ -324,11 +325,11 @@ def pack(given, units, marked):
             mark = np.uint64(0)
             for i in range(begin, min(begin + WORD, given.size)):
                 # No branch: the next code overwrites a 0.
-                marked.codes[at] = given[i]
+                codes[at] = given[i]
                 at += given[i] != 0
                 mark |= np.uint64(given[i] != 0) << np.uint64(i - begin)
-            marked.marks[begin // WORD] = mark
-        marked.numbers[unit] = at - unit * UNIT
+            marks[begin // WORD] = mark
+        numbers[unit] = at - unit * UNIT
 
 
 @inlined

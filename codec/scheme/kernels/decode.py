@@ -41,9 +41,6 @@ Streams = namedtuple("Streams", "begins sizes elements n")
 # How to read them. k: levels. plain: whether zeros are coded too. one, many: see `lookup`. two: see
 # `lookup_two`, or empty. symbol_bits: of a symbol after an escape.
 Tables = namedtuple("Tables", "k plain one many two symbol_bits")
-# Scratch. listed: uint64 (LANES * ROW,): elements covered up to and with a symbol | symbol << 48.
-# positions: uint32, found: uint16, both (ROW,).
-Lists = namedtuple("Lists", "listed positions found")
 # What four streams are at. at: the next bit. end: of the stream. covered: elements. listed: entries
 # in the list. stream: its number; -1: the lane is free. ahead: the address of the float32 just
 # before the stream's first element in the track.
@@ -308,7 +305,9 @@ def begin(lane, stream, streams, track):
 def read(piece, streams, tables, lists, codes, track):
     """Decode some streams, and advance the track by them or write their codes.
 
-    piece: the first stream, and the end. codes: uint8 or uint16 (n,), zeros, filled if the track's
+    piece: the first stream, and the end. lists: scratch: listed, uint64 (LANES * ROW,), elements
+    covered up to and with a symbol | symbol << 48; positions, uint32; and found, uint16, both
+    (ROW,). codes: uint8 or uint16 (n,), zeros, filled if the track's
     mode is 0. Returns a STREAM_* status; never reads or writes out of bounds.
 
     A lane at the end of its stream takes the next one: streams differ in length, and an idle lane

@@ -24,8 +24,6 @@ WIDTHS = (2, 4, 1, 8)  # bytes of elements
 # they are compared with (uint64), and the first position of each tensor and the end of the last one
 # (int64). Callers keep the arrays alive.
 Tensors = namedtuple("Tensors", "sources tracks starts")
-# Elements that may have a code other than 0, see `collect`.
-Marked = namedtuple("Marked", "marks codes numbers")
 
 
 @instruction("voidptr", "uint64")
@@ -51,6 +49,12 @@ def highest_bit(builder, word):
 def count_bits(builder, word):
     """How many bits of a uint64 are set."""
     return builder.ctpop(word)
+
+
+@instruction("uint64", "uint64")
+def reversed_bits(builder, word):
+    """The bits of a uint64 from the lowest to the highest."""
+    return builder.bitreverse(word)
 
 
 @instruction("void", "uint64")

@@ -121,8 +121,11 @@ class Locator:
         return stamp()
 
     def get_disambiguator(self) -> str:
-        """Part of the names of files: a folder of numba's may have several packages' files."""
-        return hashlib.blake2b(str(FOLDER).encode(), digest_size=4).hexdigest()
+        """Part of the names of files: a folder of numba's may have several packages' files.
+
+        Nor are files of other versions read: they may name a class that is no more.
+        """
+        return hashlib.blake2b(f"{FOLDER} {stamp()}".encode(), digest_size=4).hexdigest()
 
     @classmethod
     def from_function(cls, _function: Any, file: str) -> Locator | None:

@@ -90,6 +90,7 @@ def advance_survivors(units, marked, track, positions):
 
     units: the first one, and the end. positions: uint32 (BATCH + WORD,), scratch.
     """
+    marks, codes, _ = marked
     starts, segment = track.starts, segment_of(track.starts, units[0] * UNIT)
     for unit in range(units[0], units[1]):
         base = unit * UNIT
@@ -100,7 +101,7 @@ def advance_survivors(units, marked, track, positions):
         read = advanced = np.uint64(base)
         last = (base + UNIT) // WORD - 1
         for group in range(base // WORD, last + 1):
-            mark = marked.marks[group]
+            mark = marks[group]
             here = np.uint64(group * WORD - base)
             while mark != 0:
                 position = here + np.uint64(lowest_bit(mark))
@@ -110,8 +111,7 @@ def advance_survivors(units, marked, track, positions):
                 read += ONE
             m = np.int64(read - advanced)
             if m >= BATCH or group == last:
-                found = marked.codes[advanced:read]
-                segment = advance(track, segment, base, positions, found, m)
+                segment = advance(track, segment, base, positions, codes[advanced:read], m)
                 advanced = read
 
 

@@ -195,6 +195,8 @@ def arguments(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...]]]
     counts = rng.integers(0, int(rng.choice([2, 5, 10**6])), n).astype(np.int64)
     yield "huffman._code_lengths", (counts, 15)
     lengths = plain.code_lengths(counts, 15)
+    yield "huffman._canonical", (lengths,)
+    yield "huffman._packed_lengths", (lengths,)
     packed = plain.pack_lengths(lengths)
     yield "huffman._unpacked_lengths", (packed, n)
     noise = rng.integers(0, 256, int(rng.integers(0, 12))).astype(np.uint8)

@@ -99,10 +99,10 @@ def test_an_edited_callee_is_noticed(tmp_path: Path) -> None:
 
     assert logarithm() == "3.0"
     assert list((folder / "kernels" / "__pycache__").glob("*.nbi"))
-    machine_file = folder / "kernels" / "machine.py"
-    text = machine_file.read_text()
+    edited = folder / "kernels" / "instructions.py"
+    text = edited.read_text()
     assert text.count("return exponent + 2 /") == 1
-    machine_file.write_text(text.replace("return exponent + 2 /", "return 40 + exponent + 2 /"))
+    edited.write_text(text.replace("return exponent + 2 /", "return 40 + exponent + 2 /"))
     assert logarithm() == "43.0"
 
 
