@@ -76,8 +76,8 @@ def test_what_is_no_path(entry: str, run: Path, tmp_path: Path, monkeypatch: Pat
         assert sorted(tmp_path.rglob("*")) == before
 
 
-COMMANDS = "info @|verify @|restore @ -o x.pt|restore run -o @|export @ -o x.pt|export run -o @"
-COMMANDS += "|export run --all pt -o @|compact @|pack @ -o x|pack run -o @|unpack @ -o x"
+COMMANDS = "info @|verify @|restore @ -o x.pt|restore run -o @"
+COMMANDS += "|restore run --all pt -o @|compact @|pack @ -o x|pack run -o @|unpack @ -o x"
 COMMANDS += "|unpack run -o @|compress x.safetensors -o @"
 
 
