@@ -106,7 +106,7 @@ def test_codec_commands_run(
 
 def test_every_codec_command_is_shown() -> None:
     shown = {command.split()[3] for page in CODEC for command in commands(page, "python -m codec ")}
-    wanted = "info verify restore export compact pack unpack compress guard"
+    wanted = "info verify restore compact pack unpack compress guard"
     assert shown == set(wanted.split())
 
 

@@ -5,5 +5,4 @@ Read in this order:
     commands     what each command does
     tensors      what info --tensors lists
     distributed  what some do with distributed checkpoints
-    resume       compress --resume: the files that a chain has already
 """

@@ -320,8 +320,9 @@ def garbage(seed: int) -> Iterator[None]:
     @contextmanager
     def scratch() -> Iterator[Scratch]:
         with lend() as mine:
-            for array in vars(mine).values():
-                spoil(array)
+            for held in vars(mine).values():
+                for array in held if isinstance(held, tuple) else [held]:
+                    spoil(array)
             yield mine
 
     def borrow(rooms: Any, n: int, itemsize: int) -> Any:
