@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from tests.browser.states import PATIENCE, settled
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 MakeTab = Callable[..., Any]
 
 
+@pytest.mark.exhaustive
 def test_two_links(tab: MakeTab, browser: Browser) -> None:
     owner = tab().open("/?iterations=100&interval=2&speed=slow")
     page, expecting = owner.page, owner.expecting

@@ -17,6 +17,7 @@ TAG = "nodes => nodes.forEach((node, i) => { node.lcvizTag = i })"
 TAGS = "nodes => nodes.map(node => node.lcvizTag ?? null)"
 
 
+@pytest.mark.exhaustive
 def test_a_folder_of_runs_while_they_are_written(
     watching: MakeTab, save: Save, tmp_path: Path
 ) -> None:
