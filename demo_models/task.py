@@ -122,7 +122,7 @@ class Task:
         return float(self._mean_loss(self._outputs(state, self.probe), self.probe[-1]))
 
     def probe_metric(self, state: State | None = None) -> tuple[float, float]:
-        """The mean loss on the probe, and accuracy (0 to 1) or RMSE (rating units) beside it.
+        """The mean loss on the probe, then accuracy (0 to 1) or RMSE (rating units).
 
         One pass over the probe gives both; see `probe_loss`.
         """

@@ -97,7 +97,7 @@ def state_nbytes(layout: Layout) -> int:
 
 
 def following(record: Record, where: str, run: str | None, identity: str | None) -> Record:
-    """The record, with its run. Raises ParentError unless it follows a record.
+    """Check that a record continues the chain; return it with its run. Raises ParentError.
 
     Args:
         record: A base follows any of its run, a delta its parent.

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a record is a base. A base holds the text in its field `reason`."""
+    """Why a record is a base. A base holds the text in its field `reason`.
+
+    KERNELS also says why a delta takes more bytes than later ones will, see `Saved`.
+    """
 
     FIRST = "first record"
     ASKED = "asked for"  # by `compact`

@@ -44,9 +44,9 @@ class Saved:
         behind: How far a restart would be behind, as a share of the distance trained since the
             base: ||u - track after|| / ||u - u at the base||; 0.0 of a base. In models of more than
             2**16 lossy weights the denominator is estimated.
-        reason: Why the record is a base, one of `codec.inspect.Reason`. Of a delta None, or
-            `Reason.KERNELS` where it has run lengths because compiled kernels, which a context code
-            of so many values needs, are not loaded: later deltas take fewer bytes.
+        reason: Why the record is a base, one of `codec.inspect.Reason`. Of a delta None; or
+            `Reason.KERNELS`: it has run lengths, because the kernels for a context code of so many
+            values were not loaded yet. Later deltas take fewer bytes.
     """
 
     step: int

@@ -54,9 +54,9 @@ ROW_NBYTES = _ROW.size
 class Row:
     """The beginning of a head.
 
-    levels: their number, and in a record what kind of levels they are. classes: the kind. units: of
-    65,536 elements a stream of code words; 8 of a context code with octets. size: of the code table
-    or of the list of sizes, in bytes.
+    levels: their number, and in a record what kind of levels they are. classes: the kind. units: a
+    stream of code words has units · 65,536 elements; for a context code a mark, 8 with octets,
+    else 1. size: of the code table or of the list of sizes, in bytes.
     """
 
     levels: int

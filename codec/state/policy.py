@@ -61,9 +61,9 @@ class Policy:
     lossy; the first match counts.
 
     A tensor with several names is exact if any of its names is, and skipped only if all are.
-    Without a matching pattern, the floats of the model are lossy: those below one of MODELS, and
-    those whose own name has no slash. A batch norm's statistics are exact. An optimizer's moments
-    have the target MOMENT. Everything else is exact.
+    Without a matching pattern, the floats of the model are lossy, float64 and tiny tensors apart:
+    those below one of MODELS, and those whose own name has no slash. A batch norm's statistics are
+    exact. An optimizer's moments have the target MOMENT. Everything else is exact.
 
     Every pattern has to match a name of the first state, see `check_matches`, unless its kind ends
     with the mark OPTIONAL: {"*/debug": "skip?"}.
