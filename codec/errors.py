@@ -112,9 +112,9 @@ class RecordError(LccError):
         super().__init__(f"{where}: expected {expected}, found {found}")
         self.where, self.expected, self.found = where, expected, found
 
-    def __reduce__(self) -> tuple[type[RecordError], tuple[str, str, str]]:
-        """Pickle it by its three parts, for another process."""
-        return type(self), (self.where, self.expected, self.found)
+    def __reduce__(self) -> tuple[type[RecordError], tuple[str, str, str], dict[str, object]]:
+        """Pickle it by its three parts and its notes, for another process."""
+        return type(self), (self.where, self.expected, self.found), vars(self)
 
 
 class ForeignRecordError(RecordError):

@@ -66,10 +66,7 @@ class Retention:
             step.run.put(f"{step.name}/{EARLIER}", data)
 
     def remove_old(self) -> None:
-        """Remove steps that are no longer needed; failures are logged.
-
-        ranks: How many ranks save, for steps where each rank writes its own metadata.
-        """
+        """Remove steps that are no longer needed; failures are logged."""
         try:
             self._remove_superseded()
         except (ChainError, OSError) as exc:

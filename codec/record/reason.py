@@ -18,7 +18,7 @@ class Reason(StrEnum):
     MANY_DELTAS = "many deltas since the last base"
     ANOTHER_WRITER = "another version wrote the last base"
     NOT_SOLE_WRITER = "records of another writer or a failed save may arrive"
-    INTERRUPTED = "the last save was interrupted"
+    INTERRUPTED = "the last save was interrupted, or failed its check"
     KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
     POLICY = "policy changed"  # of distributed checkpoints
     NOT_SMALLER = "a delta would not be smaller"  # of exact tensors in distributed checkpoints

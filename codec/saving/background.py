@@ -57,7 +57,7 @@ class Background:
 
     Args:
         settings: Of the recorder.
-        lock: The caller of each method except `finish` has acquired it; `finish` acquires it.
+        lock: The caller of each method has acquired it; a `PendingSave` acquires it to wait.
         skips: Whether to skip a step while the previous save is under way.
     """
 
@@ -141,8 +141,9 @@ class Background:
         self._send(request)
         try:
             result, newest = request.answer.result()
-        except (EOFError, OSError):
+        except Exception as exc:  # of the connection
             result, newest = self._died(), self.step
+            result.__cause__ = exc
         if isinstance(result, Saved):
             return result
         if request is self._newest:
@@ -209,5 +210,6 @@ def _talk(connection: Connection, requests: SimpleQueue[_Request | None]) -> Non
             except Exception as exc:
                 request.answer.set_exception(exc)
                 request.sent.set()
+                break  # a part of the message may be sent: the other process has to end
         with contextlib.suppress(OSError):
             connection.send(None)

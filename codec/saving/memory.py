@@ -1,7 +1,7 @@
 """Memory that a training and the process that saves for it share.
 
-It has no name, so nothing is left behind whichever process is killed. Its
-descriptor is handed over.
+It has no name, so nothing is left behind whichever process is killed. Its descriptor is handed
+over.
 """
 
 from __future__ import annotations

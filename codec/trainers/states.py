@@ -1,9 +1,4 @@
-"""States for a chain: the state of the bare model, and small tensors as values.
-
-Trainers keep scores as tensors of one element under names that change: Lightning's ModelCheckpoint
-uses the path of each of its best files as a key. Other names would mean another layout, for which a
-chain writes a base. So such tensors become values.
-"""
+"""States for a chain: the state of the bare model, and whether this process holds all of it."""
 
 from __future__ import annotations
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 
 import pytest
 
 import codec
 from codec import errors
-from codec.errors import InputError, SkippedRecordWarning, TruncatedRecordError
+from codec.errors import (
+    InputError,
+    LccError,
+    RecordError,
+    SkippedRecordWarning,
+    TruncatedRecordError,
+)
 
 
 def test_tree_is_as_drawn() -> None:
@@ -33,6 +40,16 @@ def test_every_error_is_documented() -> None:
     assert all(cls.__doc__ for _, cls in inspect.getmembers(errors, inspect.isclass))
     for name in ("LccError", "SettingsError", "RecordError", "ChainError", "WriteError"):
         assert getattr(codec, name) is getattr(errors, name)
+
+
+def test_every_error_reaches_another_process() -> None:
+    """With its parts: a background save pickles it."""
+    for _, kind in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(kind, LccError):
+            error = kind(*"abc"[: 3 if issubclass(kind, RecordError) else 1])
+            error.add_note("note")
+            other = pickle.loads(pickle.dumps(error))
+            assert (type(other), str(other), vars(other)) == (kind, str(error), vars(error))
 
 
 def test_input_errors_are_value_errors() -> None:

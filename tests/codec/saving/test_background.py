@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ import torch
 
 import codec
 from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrderError
+from codec.saving import background
 from codec.saving.background import Background
 from codec.saving.memory import Memory
 from codec.saving.process import LOWEST
@@ -260,6 +262,22 @@ def test_an_error_of_another_library(tmp_path: Path, monkeypatch: Patch) -> None
         with pytest.raises(DigestError) as error:
             checkpoints.save(2, {"w": np.ones(9)}).result()
         assert (error.value.where, error.value.expected, error.value.found) == ("r", "x", "y")
+
+
+def test_a_message_that_is_sent_in_part(tmp_path: Path, monkeypatch: Patch) -> None:
+    """The other process ends instead of waiting for the rest; nothing waits for it."""
+
+    def no_descriptor(*_arguments: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        _ = checkpoints.save(0, {"w": np.zeros(9)}).nbytes
+        monkeypatch.setattr(background, "send_handle", no_descriptor)
+        for step in (1, 2):
+            with pytest.raises(codec.WriteError, match="the process that saves has ended") as error:
+                checkpoints.save(step, {"v": np.zeros(9)})
+            assert step == 2 or isinstance(error.value.__cause__, OSError)
+        assert checkpoints.step == 0
 
 
 def test_errors_at_the_start(run: Path) -> None:
