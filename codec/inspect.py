@@ -155,6 +155,7 @@ from codec.state.tensors import (
     to_arrays,
 )
 from codec.state.tree import Parts, flatten, leaves, unflatten
+from codec.storage.entry import Entry, entry_of
 from codec.storage.folder import check_regular
 from codec.storage.location import Location, fit_to_show
-from codec.storage.source import Entry, Source, entry_of
+from codec.storage.source import Source

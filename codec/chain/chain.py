@@ -42,10 +42,11 @@ from codec.state.selection import Only, Selection
 from codec.state.tensors import Layout, is_tensor
 from codec.state.tree import leaves
 from codec.storage.directory import publish
+from codec.storage.entry import Entry
 from codec.storage.folder import Span
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import RETRIES, Entry, Source, without_records
+from codec.storage.source import RETRIES, Source, without_records
 
 from .replay import Position, Replay, following
 from .verify import Report, verify_chain

@@ -21,7 +21,7 @@ from codec.scheme.delta import Delta
 from codec.state.selection import Selection
 from codec.state.tensors import Layout
 from codec.state.tree import StructureError
-from codec.storage.source import Entry
+from codec.storage.entry import Entry
 
 GRADIENTS = "lcc.rerun"  # key of a state: see codec.rerun
 

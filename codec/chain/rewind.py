@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import ChainNotFoundError, RewoundWarning, warn
+from codec.storage.entry import Entry
 from codec.storage.location import Location
-from codec.storage.source import Entry
 
 from .chain import Chain
 

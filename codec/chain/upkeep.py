@@ -27,8 +27,8 @@ from codec.record.encode import Draft
 from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
+from codec.storage.entry import Entry, record_name
 from codec.storage.location import Location
-from codec.storage.source import Entry, record_name
 
 from .chain import Chain
 from .replay import Position, Replay

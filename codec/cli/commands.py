@@ -30,8 +30,8 @@ from codec.state.file_steps import Series, numbered, steps_of_files, whole_numbe
 from codec.state.policy import describe_moments, rules
 from codec.state.tensor_files import kind_of, naming, read_state, write_state
 from codec.storage import guard as guards
+from codec.storage.entry import Entry
 from codec.storage.location import Location
-from codec.storage.source import Entry
 
 from . import distributed, tensors
 
@@ -88,7 +88,7 @@ def info(options: argparse.Namespace) -> int:
         "newest_delta": exact,
         "moments": moments,
     }
-    lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file, and why it is a base"]
+    lines = [f"{'step':>8}  {'kind':<5}  {'bytes':>12}  file; the reason for a base"]
     for e in chain.entries:
         reason = reasons.get(e.name) or ""
         lines.append(f"{e.step:>8}  {e.kind:<5}  {e.nbytes:>12,}  {e.name}  {reason}".rstrip())

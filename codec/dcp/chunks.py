@@ -72,7 +72,7 @@ class Rules:
         self.policy = Policy(patterns)
         self._has_logged_moments = has_logged_moments
         self._is_checked = is_checked
-        if SKIP in self.policy.kinds:
+        if SKIP in self.policy.modes:
             raise SettingsError(
                 "DCP would miss a skipped tensor when it loads; leave it out of the state"
             )
@@ -115,8 +115,8 @@ class Rules:
         """A sentence, once, about moments that are lossy without a pattern; otherwise ""."""
         if self._has_logged_moments:
             return ""
-        kind_by_pattern = self.policy.kind_by_pattern
-        sentence = describe_moments(c.spec for c in chunks if not kind_by_pattern(c.item.index.fqn))
+        mode_by_pattern = self.policy.mode_by_pattern
+        sentence = describe_moments(c.spec for c in chunks if not mode_by_pattern(c.item.index.fqn))
         self._has_logged_moments = bool(sentence)
         return sentence
 
@@ -180,7 +180,7 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     def kind(chunk: Chunk) -> Hashable:
         return chunk.spec.dtype, chunk.spec.shape
 
-    by_pattern = rules.policy.kind_by_pattern
+    by_pattern = rules.policy.mode_by_pattern
     exact = [
         c for c in chunks if c.spec.dtype in LOSSY_DTYPES and by_pattern(c.item.index.fqn) == EXACT
     ]

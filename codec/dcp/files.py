@@ -30,10 +30,11 @@ from codec.chain.replay import Position
 from codec.errors import ChainError, DigestError, ParentError, SettingsError, StepOrderError
 from codec.record.record import Record
 from codec.storage.directory import TEMPORARY, write_errors
+from codec.storage.entry import Entry
 from codec.storage.folder import Disk, Folder, Span
 from codec.storage.location import Location
 from codec.storage.read_ahead import ReadAhead
-from codec.storage.source import Entry, Source
+from codec.storage.source import Source
 
 METADATA = ".metadata"
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one

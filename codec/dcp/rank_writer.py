@@ -19,7 +19,7 @@ from codec.record.record import Record
 from codec.record.settings import ChainSettings, refuse_lossy
 from codec.scheme.budget import SharedBudget
 from codec.state.moments import first_of
-from codec.state.policy import LOSSY, Kind, moments_among
+from codec.state.policy import LOSSY, Mode, moments_among
 from codec.state.tensors import Layout
 
 from .bundles import Bundle, WrittenBundle, new_bundle
@@ -123,8 +123,8 @@ class RankWriter:
 
     def _check_exact(self, chunks: Sequence[Chunk]) -> None:
         """Raise SettingsError if tensors of the step to resume from would become lossy unsaid."""
-        before, by_pattern = self._before, self._rules.policy.kind_by_pattern
-        lossy: dict[str, Kind] = {}
+        before, by_pattern = self._before, self._rules.policy.mode_by_pattern
+        lossy: dict[str, Mode] = {}
         for chunk in chunks:
             fqn = chunk.item.index.fqn
             if chunk.spec.lossy and fqn in before.exact and by_pattern(fqn) is None:

@@ -302,7 +302,7 @@ def _state_at(step: Step, rank: int, overrides: Overrides) -> tuple[RankState, C
     exact = {fqn_of(spec.name) for spec in specs if spec.may_be_lossy and not spec.lossy}
     reason = Reason.LAYOUT
     if any(replay.writer != version.WRITER for replay in own.values()):
-        reason, bundles, n = Reason.ANOTHER_WRITER, [], -1
+        reason, bundles, n = Reason.ANOTHER_VERSION, [], -1
     elif chain and settings.policy.text != chain.policy.text:
         reason, bundles, n = Reason.POLICY, [], -1
     return RankState(bundles, n, reason, frozenset(exact), chain), settings

@@ -82,7 +82,7 @@ class ChainWriter(FileSystemWriter):
         path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
         policy: Pattern of fully qualified names, "model.head.*", with dots where a chain has / ->
             "lossy", "exact" or a target, see `Rules`. The first save refuses a pattern that matches
-            nothing on any rank, unless its kind ends in "?" ("exact?"). Without ``resume`` it logs
+            nothing on any rank, unless its mode ends in "?" ("exact?"). Without ``resume`` it logs
             that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit. The
             default is 50, or ``keep`` if that is less.

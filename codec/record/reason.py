@@ -16,8 +16,8 @@ class Reason(StrEnum):
     LAYOUT = "layout changed"
     PARENT_GONE = "parent gone"
     MANY_DELTAS = "many deltas since the last base"
-    ANOTHER_WRITER = "another version wrote the last base"
-    NOT_SOLE_WRITER = "records of another writer or a failed save may arrive"
+    ANOTHER_VERSION = "another version wrote the last base"
+    NOT_SOLE_WRITER = "another process may still write records"
     INTERRUPTED = "the last save was interrupted, or failed its check"
     KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
     POLICY = "policy changed"  # of distributed checkpoints

@@ -14,7 +14,7 @@ from typing import Any
 from codec.caps import names_of, short
 from codec.errors import MalformedRecordError, SettingsError
 from codec.scheme.coding import KEYS, TARGETS, UNSET, Coding, check_targets
-from codec.state.policy import EXACT, SKIP, Kind, Policy, escaped, moments_among
+from codec.state.policy import EXACT, SKIP, Mode, Policy, escaped, moments_among
 from codec.state.tensors import Layout
 from codec.state.tree import leaf_names
 
@@ -142,24 +142,24 @@ def check_exact(
     moments = moments_among(layout.numbers)
     lossy = {}
     for t, ties in zip(layout.tensors, names, strict=True):
-        if not t.lossy and t.may_be_lossy and policy.kind_by_pattern(t.name) is None:
-            lossy[t.name] = policy.kind(t.name, ties, moments)
+        if not t.lossy and t.may_be_lossy and policy.mode_by_pattern(t.name) is None:
+            lossy[t.name] = policy.mode(t.name, ties, moments)
     refuse_lossy(lossy, settings, chain, where)
 
 
 def refuse_lossy(
-    kinds: Mapping[str, Kind], settings: ChainSettings, chain: ChainSettings | None, where: object
+    modes: Mapping[str, Mode], settings: ChainSettings, chain: ChainSettings | None, where: object
 ) -> None:
     """Raise SettingsError if exact tensors would become lossy.
 
-    kinds: of tensors of the chain that are exact and that no pattern names. The other arguments are
+    modes: of tensors of the chain that are exact and that no pattern names. The other arguments are
     those of `check_exact`.
     """
-    lossy = {name: kind for name, kind in kinds.items() if kind not in (EXACT, SKIP)}
+    lossy = {name: mode for name, mode in modes.items() if mode not in (EXACT, SKIP)}
     if not lossy:
         return
-    above = {re.split("(?<=[/.])", name, maxsplit=1)[0]: str(kind) for name, kind in lossy.items()}
-    patterns = {f"{escaped(name)}*": kind for name, kind in above.items()}
+    above = {re.split("(?<=[/.])", name, maxsplit=1)[0]: str(mode) for name, mode in lossy.items()}
+    patterns = {f"{escaped(name)}*": mode for name, mode in above.items()}
     had = chain.policy.text[:LONGEST] if chain and chain.policy.given else "no policy is recorded"
     raise SettingsError(
         f"{where}: {names_of(lossy)}: exact in this chain ({had}), and with "

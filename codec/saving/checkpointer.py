@@ -64,7 +64,7 @@ class Checkpointer:
         path: The directory, made if it is missing, or its URL.
         policy: Pattern of names, "model/head.*", with / between keys -> "lossy", "exact", "skip" or
             a target, see `Policy`. The first save refuses a pattern that matches nothing, unless
-            its kind has a mark: "skip?". The first save of a chain logs which tensors may be
+            its mode has a mark: "skip?". The first save of a chain logs which tensors may be
             weights but are stored exactly because of their names, and whether an optimizer's
             moments are lossy.
         base_every: Deltas between two bases. A base holds the whole state, so no restore takes
@@ -243,7 +243,7 @@ class Checkpointer:
 
     def _say_moments(self, layout: Layout) -> None:
         """Log that an optimizer's moments are lossy, unless a pattern of the policy says so."""
-        of_default = (t for t in layout.tensors if self.policy.kind_by_pattern(t.name) is None)
+        of_default = (t for t in layout.tensors if self.policy.mode_by_pattern(t.name) is None)
         if sentence := describe_moments(of_default):
             self._says_moments = False
             _log.warning("%s: %s", self._location, sentence)

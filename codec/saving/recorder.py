@@ -52,8 +52,8 @@ from codec.scheme.transition import Transition
 from codec.scheme.warmup import is_too_slow
 from codec.state import tree
 from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec.storage.entry import record_name
 from codec.storage.location import Location
-from codec.storage.source import record_name
 
 from .saved import STAGES, Saved
 
@@ -371,7 +371,7 @@ class Recorder:
         self.tracker = Tracker.resume(position.track, self.settings.coding)
         self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
         if position.writer != version.WRITER:  # a delta stores no writer: its base does
-            self._pending_reason = Reason.ANOTHER_WRITER
+            self._pending_reason = Reason.ANOTHER_VERSION
 
     def _remove_history(self) -> None:
         """Remove the records before the bases to keep, as far as the store permits."""

@@ -1,7 +1,7 @@
 """The lossless coders by name, and the kinds of payloads that they make.
 
 A coder chooses code words with or without runs, and may offer a payload of another kind. It is a
-`Coder`, listed in `CODERS`; a new kind of payload is a class, listed in `KINDS`.
+`Coder`, listed in `CODERS`; a new kind of payload is a class, listed in `PAYLOADS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .survivors import Survivors
 from .twins import takes_compiled
 
 FEW = 2**17  # values that run lengths leave to a context code
-KINDS: tuple[type[Payload], ...] = (Constant, PrefixCode, ContextCode)
+PAYLOADS: tuple[type[Payload], ...] = (Constant, PrefixCode, ContextCode)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Coder:
 
 def take_head(row: Row, head: Pieces, alphabet: Alphabet) -> Payload:
     """Read what follows the row of an alphabet: its payload without data. Raises PayloadError."""
-    for kind in KINDS:
+    for kind in PAYLOADS:
         if row.classes in kind.CLASSES:
             return kind.take_head(row, head, alphabet)
     raise PayloadError(f"a payload of {row.classes} classes")

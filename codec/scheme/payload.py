@@ -4,7 +4,7 @@
     PrefixCode     streams of code words, for single codes or for runs of zeros
     ContextCode    streams of adaptive arithmetic codes, without a table
 
-Every kind is a class with one interface, listed in `coders.KINDS`. Payloads know nothing of what
+Every kind is a class with one interface, listed in `coders.PAYLOADS`. Payloads know nothing of what
 a code means: the levels are those of buckets or of uniform steps. In a record, a payload has two
 parts: its *head*, which stands with the heads of all alphabets, and its data behind these. Its
 *row* begins the head:

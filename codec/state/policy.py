@@ -30,9 +30,9 @@ from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec, spec_of
 
 _log = logging.getLogger(__name__)
 
-LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
-Kind: TypeAlias = str | Target  # one of KINDS, or a target, which means lossy
-OPTIONAL = "?"  # after a kind or target: its pattern may match nothing
+LOSSY, EXACT, SKIP = MODES = ("lossy", "exact", "skip")
+Mode: TypeAlias = str | Target  # one of MODES, or a target, which means lossy
+OPTIONAL = "?"  # after a mode or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance")
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
@@ -65,34 +65,34 @@ class Policy:
     those below one of MODELS, and those whose own name has no slash. A batch norm's statistics are
     exact. An optimizer's moments have the target MOMENT. Everything else is exact.
 
-    Every pattern has to match a name of the first state, see `check_matches`, unless its kind ends
+    Every pattern has to match a name of the first state, see `check_matches`, unless its mode ends
     with the mark OPTIONAL: {"*/debug": "skip?"}.
     Raises SettingsError for another mapping.
     """
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
-        names = ", ".join(KINDS)
+        names = ", ".join(MODES)
         rule = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{rule}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
-        self._patterns: dict[str, Kind] = {}
+        self._patterns: dict[str, Mode] = {}
         self._optional: set[str] = set()  # the patterns that may match nothing
         for pattern, text in (patterns or {}).items():
             are_texts = isinstance(pattern, str) and isinstance(text, str)
             bare = text.removesuffix(OPTIONAL) if are_texts else ""
-            kind = bare if bare in KINDS else Target.of(bare)
-            if kind is None:
+            mode = bare if bare in MODES else Target.of(bare)
+            if mode is None:
                 raise SettingsError(f"{rule}; got {pattern!r}: {text!r}"[:300])
-            self._patterns[pattern] = kind
+            self._patterns[pattern] = mode
             if bare != text:
                 self._optional.add(pattern)
 
     @property
     def given(self) -> dict[str, str]:
-        """The patterns with their kinds, as they were given."""
+        """The patterns with their modes, as they were given."""
         return {
-            pattern: f"{kind}{OPTIONAL if pattern in self._optional else ''}"
-            for pattern, kind in self._patterns.items()
+            pattern: f"{mode}{OPTIONAL if pattern in self._optional else ''}"
+            for pattern, mode in self._patterns.items()
         }
 
     @property
@@ -101,19 +101,19 @@ class Policy:
         return f"policy={self.given!r}"
 
     @property
-    def kinds(self) -> list[Kind]:
-        """The kind or target of every pattern."""
+    def modes(self) -> list[Mode]:
+        """The mode or target of every pattern."""
         return list(self._patterns.values())
 
     @property
     def targets(self) -> list[Target]:
         """The targets of all patterns."""
-        return [kind for kind in self._patterns.values() if isinstance(kind, Target)]
+        return [mode for mode in self._patterns.values() if isinstance(mode, Target)]
 
     def check_matches(self, names: Iterable[str]) -> None:
         """Check that every pattern without a mark matches a name.
 
-        If earlier patterns of another kind match all names of a pattern, it has no effect, because
+        If earlier patterns of another mode match all names of a pattern, it has no effect, because
         the first match counts. That is no error, but a warning in the log.
 
         Args:
@@ -134,7 +134,7 @@ class Policy:
                     idle.pop(pattern, None)
                 else:
                     overruled.add(pattern)
-        for pattern, kind in idle.items():
+        for pattern, mode in idle.items():
             if pattern in overruled:
                 _log.warning(
                     "the policy's pattern %r does nothing: earlier patterns match all its names, "
@@ -142,29 +142,29 @@ class Policy:
                     pattern,
                 )
             elif pattern not in self._optional:
-                raise SettingsError(_without_match(pattern, kind, compared))
+                raise SettingsError(_without_match(pattern, mode, compared))
 
     def is_skipped(self, name: str) -> bool:
         """Whether this and everything below it is skipped.
 
         It is not skipped if an earlier pattern keeps something below it, as "model/*" does "model".
         """
-        for pattern, kind in self._patterns.items():
+        for pattern, mode in self._patterns.items():
             if fnmatchcase(name, pattern):
-                return kind == SKIP
-            if kind != SKIP and pattern.startswith(f"{name}/"):
+                return mode == SKIP
+            if mode != SKIP and pattern.startswith(f"{name}/"):
                 return False
         return False
 
-    def kind(
+    def mode(
         self,
         name: str,
         ties: Iterable[str] = (),
         moments: Collection[str] = (),
         *,
         tree_name: str | None = None,
-    ) -> Kind:
-        """How a tensor is stored if its dtype and size allow it: a kind or a target.
+    ) -> Mode:
+        """How a tensor is stored if its dtype and size allow it: a mode or a target.
 
         Args:
             name: Of the tensor, for patterns.
@@ -172,10 +172,10 @@ class Policy:
             moments: Of the state, see `moments_among`.
             tree_name: That of `tree`, for the defaults, if ``name`` is another.
         """
-        if any(self.kind_by_pattern(tie) == EXACT for tie in ties):
+        if any(self.mode_by_pattern(tie) == EXACT for tie in ties):
             return EXACT
-        if kind := self.kind_by_pattern(name):
-            return kind
+        if mode := self.mode_by_pattern(name):
+            return mode
         name = tree_name or name
         if name in moments:
             return MOMENT
@@ -196,30 +196,30 @@ class Policy:
         Args:
             value: The tensor.
             stored_name: Its name in the record, if that is not ``name``.
-            name, ties, moments, tree_name: See `kind`.
+            name, ties, moments, tree_name: See `mode`.
 
         Raises:
             SettingsError: A tolerance or distance of an optimizer's tensor: a second moment with an
                 error of either sign could become negative. Also what `spec_of` raises.
         """
-        kind = self.kind(name, ties, moments, tree_name=tree_name)
+        mode = self.mode(name, ties, moments, tree_name=tree_name)
         stored, tree_name = stored_name or name, tree_name or name
-        spec = spec_of(stored, value, kind not in (EXACT, SKIP))
-        if not isinstance(kind, Target):
+        spec = spec_of(stored, value, mode not in (EXACT, SKIP))
+        if not isinstance(mode, Target):
             return replace(spec, family=family(tree_name)) if spec.lossy else spec
         if not is_of_optimizer(tree_name):
-            alphabet = Family(target=kind)
-        elif kind.name != "bits":
-            possible = f"{', '.join(KINDS)} or bits=X"
-            raise SettingsError(f"{stored!r} is an optimizer's: no {kind}, only {possible}")
+            alphabet = Family(target=mode)
+        elif mode.name != "bits":
+            possible = f"{', '.join(MODES)} or bits=X"
+            raise SettingsError(f"{stored!r} is an optimizer's: no {mode}, only {possible}")
         else:
-            alphabet = Family(stored if spec.size >= LARGE else _kind_of(_key(stored)), kind)
+            alphabet = Family(stored if spec.size >= LARGE else _moment_of(_key(stored)), mode)
         return replace(spec, family=alphabet) if spec.lossy else spec
 
-    def kind_by_pattern(self, name: str) -> Kind | None:
-        """The kind or target of the first pattern that matches; None if no pattern matches."""
-        kinds = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
-        return next(kinds, None)
+    def mode_by_pattern(self, name: str) -> Mode | None:
+        """The mode or target of the first pattern that matches; None if no pattern matches."""
+        modes = (mode for pattern, mode in self._patterns.items() if fnmatchcase(name, pattern))
+        return next(modes, None)
 
     def suggested_patterns(self, tensors: Sequence[TensorSpec]) -> list[str]:
         """Patterns to propose for tensors that look like a model's but are exact.
@@ -234,7 +234,7 @@ class Policy:
         optimizer_keys = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
         for t in outside:
-            if not family(t.name).is_model and self.kind_by_pattern(t.name) is None:
+            if not family(t.name).is_model and self.mode_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
                 keys = (f"{escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
                 sizes[next(keys, escaped(t.name))] += t.size
@@ -310,8 +310,8 @@ def _key(name: str) -> str:
     return name.rpartition("@")[0] or name
 
 
-def _kind_of(key: str) -> str:
-    """The kind of an optimizer's tensor, "exp_avg": the last part of its name, in a tree or DCP."""
+def _moment_of(key: str) -> str:
+    """What an optimizer's tensor is, "exp_avg": the last part of its name, in a tree or DCP."""
     return re.split("[/.]", key)[-1]
 
 
@@ -324,7 +324,7 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     if not alone:
         return ""
     keys = sorted({_key(t.name) for t in alone})
-    kinds = sorted({_kind_of(key) for key in keys})
+    moments = sorted({_moment_of(key) for key in keys})
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{escaped(key) + '*'!r}: 'exact'" for key in above)
     bits = ", ".join(sorted({str(t.family.target).removeprefix("bits=") for t in alone}))
@@ -332,7 +332,7 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
     size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"
     return (
         f"the optimizer's moments are lossy, at {bits} bits: {n} tensor{'' if n == 1 else 's'} "
-        f"({', '.join(kinds)}), {size} in float32. policy={{{exact}}} keeps them exact"
+        f"({', '.join(moments)}), {size} in float32. policy={{{exact}}} keeps them exact"
     )
 
 
@@ -340,7 +340,7 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
     """A policy from texts of the form "PATTERN=KIND". Raises SettingsError."""
     patterns = {}
     for text in texts:
-        pattern, equals, kind = text.rpartition("=")
+        pattern, equals, mode = text.rpartition("=")
         if not equals:
             raise SettingsError(
                 "a policy is PATTERN=lossy, =exact, =skip, =distance=D, =tolerance=T or =bits=X, "
@@ -348,8 +348,8 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
             )
         for name in TARGETS:
             if pattern.endswith(f"={name}"):
-                pattern, kind = pattern.removesuffix(f"={name}"), f"{name}={kind}"
-        patterns[pattern] = kind
+                pattern, mode = pattern.removesuffix(f"={name}"), f"{name}={mode}"
+        patterns[pattern] = mode
     return patterns
 
 
@@ -367,7 +367,7 @@ def describe_separators(pattern: str, names: Iterable[str]) -> str:
     return ""
 
 
-def _without_match(pattern: str, kind: Kind, names: Sequence[str]) -> str:
+def _without_match(pattern: str, mode: Mode, names: Sequence[str]) -> str:
     """The message about a pattern that matches none of the names."""
     literal = re.sub(r"[*?]|\[|\]", "", pattern)
     nearest = get_close_matches(literal, names, MOST_NEAREST, cutoff=0.0)
@@ -375,5 +375,5 @@ def _without_match(pattern: str, kind: Kind, names: Sequence[str]) -> str:
         f"the policy's pattern {pattern!r} matches nothing in the first state; the nearest names "
         f"are {', '.join(map(repr, nearest))}{describe_separators(pattern, names)}. If the pattern "
         "may match nothing, say so with a mark: "
-        f"{pattern!r}: {f'{kind}{OPTIONAL}'!r}"
+        f"{pattern!r}: {f'{mode}{OPTIONAL}'!r}"
     )

@@ -22,8 +22,8 @@ from codec.caps import short
 from codec.errors import SettingsError, SourceError
 
 from .directory import publish
+from .entry import entry_of
 from .folder import check_regular
-from .source import entry_of
 
 SUFFIX = ".b3"
 CHUNK = 2**24  # bytes that are read at once; threads share the work of digesting them

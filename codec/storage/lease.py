@@ -39,8 +39,8 @@ from codec.errors import (
 )
 
 from .directory import Store, aside_names, chain_names, write_errors
+from .entry import entry_of
 from .remote import Remote, UnsupportedError
-from .source import entry_of
 
 WRITER = ".writer"
 MAX_TOKEN = 4096  # bytes; a token is one line

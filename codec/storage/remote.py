@@ -21,9 +21,10 @@ from urllib.parse import unquote
 
 from codec.errors import ChainError, ChainNotFoundError, SettingsError
 
+from .entry import entry_of
 from .folder import Folder, Span
 from .read_ahead import THREADS, ReadAhead
-from .source import RETRIES, Source, entry_of, open_archive
+from .source import RETRIES, Source, open_archive
 
 READ_ONLY = ("http", "https")
 PAGE = 1000  # names in one answer of S3; a longer listing takes several requests

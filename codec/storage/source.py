@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import re
 import stat
 import struct
 import zipfile
@@ -17,10 +16,9 @@ from typing import IO
 
 from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
+from .entry import Entry, entry_of
 from .folder import Disk, Span, spanned
 
-# Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
-_NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
 RETRIES = 100  # of a reader, while another process compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
@@ -29,27 +27,6 @@ _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueE
 _BEGIN, _END = b"PK\3\4", b"PK\5\6"  # of a zip: its first bytes, and how its last part begins
 _END_NBYTES = 22  # of that last part, without a comment
 _LONGEST_END = _END_NBYTES + 2**16 - 1  # with the longest comment
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A record's place in the chain: its step, kind, file name and size in bytes."""
-
-    step: int
-    kind: str
-    name: str
-    nbytes: int
-
-
-def record_name(step: int, kind: str) -> str:
-    """File name of a record."""
-    return f"{step:08d}.{kind}.safetensors"
-
-
-def entry_of(name: str, nbytes: int) -> Entry | None:
-    """The record that a file name stands for; None for other names."""
-    match = _NAME.fullmatch(name)
-    return Entry(int(match[1]), match[2], name, nbytes) if match else None
 
 
 def _nothing_ahead(_names: Iterable[str]) -> None:

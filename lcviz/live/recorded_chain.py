@@ -22,7 +22,7 @@ from lcviz.lab.progress import Progress, unreported
 from lcviz.play.given import deflated
 from lcviz.play.one_file import Recorded
 from lcviz.run.snapshot import Checkpoint
-from lcviz.run.whole_state import KINDS, Moment, States, own_name
+from lcviz.run.whole_state import MOMENTS, Moment, States, own_name
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import plotted
 
@@ -38,7 +38,7 @@ from .weights_picture import Image, drawable, weights_picture
 MOST_NBYTES = 2_500_000  # of all pictures in the page: with its code it stays below 3 MB
 MOST_STEPS = 300  # more than a slider tells apart
 # The last parts of names of an optimizer's tensors.
-OF_OPTIMIZERS = (*KINDS, "max_exp_avg_sq", "momentum_buffer")
+OF_OPTIMIZERS = (*MOMENTS, "max_exp_avg_sq", "momentum_buffer")
 NOT_RECORDED = "what a step left out is not recorded"
 
 
@@ -132,7 +132,7 @@ def _record(
         return None
     alphabets, codes = dissect(_levels(groups), replace(delta, groups=tuple(groups)))
     moments = tuple(
-        Moment(KINDS.get(kind, "m"), group.tensors[0].name, group.n, group.encoded.nbytes)
+        Moment(MOMENTS.get(kind, "m"), group.tensors[0].name, group.n, group.encoded.nbytes)
         for group in delta.groups
         if (kind := _kind(group.tensors[0].name)) in OF_OPTIMIZERS
     )

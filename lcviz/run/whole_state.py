@@ -21,7 +21,7 @@ from lcviz.lab.step_tensors import word_bits
 
 T = TypeVar("T")
 MODEL = "model/"
-KINDS = {"exp_avg": "m", "exp_avg_sq": "v"}  # last part of a moment's name -> name in the paper
+MOMENTS = {"exp_avg": "m", "exp_avg_sq": "v"}  # last part of a moment's name -> name in the paper
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def moments_of(delta: codec.Delta, parameters: Sequence[str]) -> tuple[Moment, .
     for group in groups:
         for spec, nbytes in zip(group.tensors, _nbytes_each(group)):
             *_, number, key = spec.name.split("/")
-            moments.append(Moment(KINDS[key], parameters[int(number)], spec.size, nbytes))
+            moments.append(Moment(MOMENTS[key], parameters[int(number)], spec.size, nbytes))
     return tuple(moments)
 
 

@@ -1,4 +1,4 @@
-"""A new kind of payload needs its class, an entry in KINDS, and a coder that makes it."""
+"""A new kind of payload needs its class, an entry in PAYLOADS, and a coder that makes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
 def toy_coder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Listed while a test runs."""
     monkeypatch.setitem(CODERS, "toy", TOY)
-    monkeypatch.setattr(coders, "KINDS", (*coders.KINDS, Zipped))
+    monkeypatch.setattr(coders, "PAYLOADS", (*coders.PAYLOADS, Zipped))
 
 
 def states(n: int) -> list[dict[str, Array]]:
@@ -123,6 +123,6 @@ def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
         for step, state in enumerate(states(2)):
             checkpoints.save(step, state)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coders, "KINDS", coders.KINDS[:-1])
+        patch.setattr(coders, "PAYLOADS", coders.PAYLOADS[:-1])
         with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):
             codec.restore(run, 1)

@@ -38,7 +38,7 @@ import codec
 from codec.errors import SkippedRecordWarning
 from codec.record import container
 from codec.record.header import Header
-from codec.storage.source import record_name
+from codec.storage.entry import record_name
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 200.0, 300.0
 ADDRESSES = 8 * 2**30  # bytes of address space, so that nothing can take the machine's memory

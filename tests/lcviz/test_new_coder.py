@@ -12,7 +12,7 @@ from codec.scheme import coders
 from tests.toy_coder import TOY, Zipped
 
 coders.CODERS["toy"] = TOY
-coders.KINDS = (*coders.KINDS, Zipped)
+coders.PAYLOADS = (*coders.PAYLOADS, Zipped)
 """
 PAGES = """
 import sys

@@ -1,6 +1,6 @@
 // Where the bytes of a checkpoint are, its first code words, and what other codes would take.
 
-const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", m: "var(--down)", v: "var(--up)", exact: "var(--ink)" };
+const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", m: "var(--blue)", v: "var(--orange)", exact: "var(--ink)" };
 
 export default function (component) {
   const { data, setTriggerValue } = component;
@@ -89,8 +89,8 @@ const STYLE = `
   .row .here { outline: 2px solid var(--table); }
   .row .pointed { outline: 2px solid var(--ink); }
   .row .after { order: -1; margin-right: 0.8em; }
-  .words .up { border-color: var(--up); background: color-mix(in srgb, var(--up) 14%, transparent); }
-  .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }
+  .words .up { border-color: var(--orange); background: color-mix(in srgb, var(--orange) 14%, transparent); }
+  .words .down { border-color: var(--blue); background: color-mix(in srgb, var(--blue) 14%, transparent); }
   .words .none { border-color: var(--grey); }
   .compare { display: grid; gap: 3px; margin-top: 0.5rem; }
   .compare > div { display: grid; grid-template-columns: 8.8em 1fr 5em; gap: 0.5rem; align-items: center; color: var(--faint); }

@@ -62,7 +62,7 @@ function drawAll(svg, body, data, width, send) {
       const rest = bar.kept + bar.rest - kept;
       const [back, front, label] = group.children;
       const tall = worth ? far(bar.error) : long(bar.kept + bar.rest);
-      const fill = bar.sign ? "var(--down)" : "var(--up)";
+      const fill = bar.sign ? "var(--blue)" : "var(--orange)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;

@@ -5,7 +5,7 @@ const RIGHT = 74; // of names beside the lines' ends, where the data do not say 
 const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
 const ABOVE = 20; // pixels above the curves, if words of marks stand there
-const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
+const COLOURS = { up: "var(--orange)", down: "var(--blue)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
   const { data, setTriggerValue } = component;
@@ -132,7 +132,7 @@ function drawAll(svg, data, width, send) {
     () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
     (g, mark, i) => {
       const [rule, text, title] = g.children;
-      const stroke = mark.strong ? "var(--up)" : "var(--grey)";
+      const stroke = mark.strong ? "var(--orange)" : "var(--grey)";
       set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke });
       set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3 });
       text.textContent = said[i] ? mark.text : "";

@@ -67,7 +67,7 @@ const STYLE = `
   .example .name { font-size: 11px; color: var(--faint); white-space: pre; }
   .example b { font-size: 15px; font-variant-numeric: tabular-nums; }
   .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }
-  .restored.differ { color: color-mix(in srgb, var(--up) 85%, var(--ink)); text-decoration: underline dotted; }
+  .restored.differ { color: color-mix(in srgb, var(--orange) 85%, var(--ink)); text-decoration: underline dotted; }
   .wrong { text-decoration: line-through; }
   .letter b { font-weight: 400; }
   .letter .wrong { text-decoration: none; opacity: 0.6; }

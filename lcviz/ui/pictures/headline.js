@@ -51,6 +51,6 @@ const STYLE = `
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
   .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
-  .said button { border: 1px solid var(--up); border-radius: 0.5rem; margin: -1px 0 -1px 0.5em; line-height: 1.2; }
+  .said button { border: 1px solid var(--orange); border-radius: 0.5rem; margin: -1px 0 -1px 0.5em; line-height: 1.2; }
   .said [hidden] { display: none; }
 `;

@@ -232,24 +232,24 @@ const STYLE = `
   button.act { border: 1px solid var(--line); border-radius: 0.5rem; font-size: 12px; }
   button.act:hover:not(:disabled) { border-color: var(--ink); }
   button:disabled { opacity: 0.45; cursor: default; }
-  input[type="range"] { width: 64px; accent-color: var(--down); margin: 0; }
+  input[type="range"] { width: 64px; accent-color: var(--blue); margin: 0; }
   fieldset { border: 0; margin: 0.25rem 0 0; padding: 0; display: flex; flex-wrap: wrap; gap: 0 0.8rem; }
   legend { font-weight: 600; padding: 0; float: left; width: 100%; }
   fieldset label { cursor: pointer; }
-  fieldset input { margin: 0 0.3em 0 0; accent-color: var(--down); vertical-align: -1px; }
+  fieldset input { margin: 0 0.3em 0 0; accent-color: var(--blue); vertical-align: -1px; }
   .said { display: grid; }
   .said > p { grid-area: 1 / 1; }
-  .room, .why { font-size: 12.5px; margin: 0.3rem 0 0; padding-left: 0.5em; border-left: 3px solid var(--up); align-self: start; }
+  .room, .why { font-size: 12.5px; margin: 0.3rem 0 0; padding-left: 0.5em; border-left: 3px solid var(--orange); align-self: start; }
   .room, .why:empty { visibility: hidden; }
   .why.right { border-color: var(--good); }
   svg text.on { fill: #fff; font-weight: 600; pointer-events: none; }
   .float { display: flex; align-items: center; flex-wrap: wrap; gap: 2px; font-size: 11.5px; min-height: 21px; }
   .float .name { font-weight: 700; width: 1.3em; }
   .float .sign, .float .exponent, .float .mantissa { padding: 1px 2px; border-radius: 3px; }
-  .sign { background: color-mix(in srgb, var(--down) 25%, transparent); }
-  .exponent { background: color-mix(in srgb, var(--up) 25%, transparent); }
+  .sign { background: color-mix(in srgb, var(--blue) 25%, transparent); }
+  .exponent { background: color-mix(in srgb, var(--orange) 25%, transparent); }
   .mantissa { background: color-mix(in srgb, var(--good) 22%, transparent); }
-  button.bit { font: inherit; border: 1px solid var(--up); border-radius: 3px; padding: 1px 5px; }
+  button.bit { font: inherit; border: 1px solid var(--orange); border-radius: 3px; padding: 1px 5px; }
   .line { display: flex; align-items: center; gap: 0.5rem; font-size: 12px; margin-top: 0.2rem; }
   .dot { transition: transform 0.5s; cursor: pointer; }
   .slots { position: relative; height: 118px; }
@@ -267,7 +267,7 @@ const STYLE = `
   .stream span.own { border-color: var(--good); font-weight: 700; }
   .branch, .tile { animation: appear 0.4s; }
   @keyframes appear { from { opacity: 0; } }
-  .tile:focus-visible { outline: 2px solid var(--down); }
+  .tile:focus-visible { outline: 2px solid var(--blue); }
   .square { transition: opacity 0.4s; }
   .folds { display: flex; flex-wrap: wrap; gap: 4px; min-height: 66px; margin-top: 0.5rem; align-content: flex-start; }
   .fold { display: inline-flex; align-items: center; gap: 4px; border-radius: 5px; padding: 1px 5px; background: color-mix(in srgb, var(--good) 18%, transparent); animation: appear 0.4s; }

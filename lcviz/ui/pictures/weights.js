@@ -175,7 +175,7 @@ function chooseTensor(controls, data, send) {
 
 const LARGEST = 7; // level of a map
 const GAP = -8; // between two tiles
-const [UP, DOWN] = [[213, 94, 0], [0, 114, 178]]; // as --up and --down
+const [UP, DOWN] = [[213, 94, 0], [0, 114, 178]]; // as --orange and --blue
 
 /** The n values of a map, -8 to 7: base64 of two a byte, the low half first. */
 function levels(text, n) {

@@ -32,7 +32,7 @@ from codec.errors import (
 )
 from codec.record import record as records
 from codec.storage import directory as storage
-from codec.storage.source import Entry
+from codec.storage.entry import Entry
 
 Patch = pytest.MonkeyPatch
 

@@ -118,7 +118,7 @@ def test_another_version_and_compact(tmp_path: Path, monkeypatch: Patch) -> None
         checkpoints.save(0, state(0))
     monkeypatch.setattr(version, "WRITER", "lcviz 9.9")
     with codec.Checkpointer(path, resume=True) as checkpoints:
-        assert checkpoints.save(1, state(1)).reason == Reason.ANOTHER_WRITER
+        assert checkpoints.save(1, state(1)).reason == Reason.ANOTHER_VERSION
         assert checkpoints.save(2, state(2)).reason is None
     codec.compact(path, base=True)
     chain = codec.Chain(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codec import Coding
-from codec.storage.source import Entry
+from codec.storage.entry import Entry
 from lcviz.inspect.watch import Watched
 from lcviz.inspect.watch_picture import runs_over_steps
 from lcviz.lab.chain_summary import summarize

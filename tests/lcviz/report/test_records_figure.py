@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codec.storage.source import Entry
+from codec.storage.entry import Entry
 from lcviz.lab.records import RecordFacts
 from lcviz.report.records_figure import LOST, MAX_POINTS, records_table, sizes_over_steps
 from lcviz.ui.charts import Panel

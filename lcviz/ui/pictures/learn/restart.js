@@ -52,7 +52,7 @@ function drawRestart(page, body, controls) {
     }
     set(live, { d: path, stroke: "var(--ink)", "stroke-width": 2.5, opacity: crashed ? 0.3 : 1 });
     const stairs = shown.map((c, t) => (t ? `H${x(t)}V${y(c.track[i])}` : `M${x(0)} ${y(c.track[i])}`)).join("");
-    set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--up)", "stroke-width": 2, "stroke-dasharray": "5 3" });
+    set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--orange)", "stroke-width": 2, "stroke-dasharray": "5 3" });
     each(gaps, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("rect", { fill: "var(--grey)", opacity: 0.5 }), (rect, [c, t]) => {
       const [a, b] = [y(c.live[i]), y(c.track[i])];
       set(rect, { x: x(t) - 4, width: 8, y: Math.min(a, b), height: Math.abs(a - b) });
@@ -60,7 +60,7 @@ function drawRestart(page, body, controls) {
     each(dots, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--ink)" }), make("text", { "text-anchor": "middle" })), (group, [c, t]) => {
       const [below, above, text] = group.children;
       const kept = c.written[i] !== 0;
-      set(below, { cx: x(t), cy: y(c.track[i]), fill: kept ? "var(--up)" : "var(--paper)", stroke: "var(--up)", "stroke-width": 2 });
+      set(below, { cx: x(t), cy: y(c.track[i]), fill: kept ? "var(--orange)" : "var(--paper)", stroke: "var(--orange)", "stroke-width": 2 });
       set(above, { cx: x(t), cy: y(c.live[i]) });
       set(text, { x: x(t), y: 136, class: kept ? null : "faint" });
       text.textContent = kept ? "kept" : c.live[i] === c.track[i] ? "" : state.carries ? "waits" : "lost";
@@ -69,7 +69,7 @@ function drawRestart(page, body, controls) {
     const near = Math.abs(y(now) - y(last)) < 13;
     const ends = [
       [crashed ? "✕ gone" : "u", y(now) + (near ? (y(now) <= y(last) ? -6 : 8) : 0), "var(--ink)"],
-      ["ũ track", y(last) + (near ? (y(now) <= y(last) ? 8 : -6) : 0), "var(--up)"],
+      ["ũ track", y(last) + (near ? (y(now) <= y(last) ? 8 : -6) : 0), "var(--orange)"],
     ];
     each(marks, ends, (_, at) => at, () => make("text"), (text, [label, top, fill]) => {
       text.textContent = label;

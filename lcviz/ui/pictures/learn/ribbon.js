@@ -12,10 +12,10 @@ function ribbonRows(page) {
   const done = folded ? `${words((32 * runs.n) / nbits, 3)} × smaller, without a header` : "fold the zeros";
   return [
     ["float32", 32, all(float32), "var(--grey)"],
-    ["Exponents", e / n, all(e), "var(--down)"],
+    ["Exponents", e / n, all(e), "var(--blue)"],
     ["Promotion", p / n, all(p), "var(--table)"],
     ["Huffman", (joined ? h : p) / n, `${all(joined ? h : p)}${joined ? "" : " · join the tiles"}`, "var(--good)"],
-    ["Runs", nbits / runs.n, `${words(nbits / runs.n, 3)} bits a value in a list of ${runs.n} · ${done}`, "var(--up)"],
+    ["Runs", nbits / runs.n, `${words(nbits / runs.n, 3)} bits a value in a list of ${runs.n} · ${done}`, "var(--orange)"],
   ];
 }
 
