@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -179,7 +179,8 @@ class GradientCheckpointer(Checkpointer):
         record = {"digest": digest_of(self._optimizer), **described(self._optimizer)}
         record["changed"] = list(changed)
         record["steps"], unchanged = self._stored_steps(were_run=copy is not None)
-        unchanged += self._places_without(changed)
+        tensors = (name for name in tensors_of(self._optimizer) if name not in changed)
+        unchanged += [f"{GRADIENTS}/{place_of(name)}" for name in tensors]
         whole = {**state, GRADIENTS: record}
         saved = self._append(step, whole, reason=reason, unchanged=unchanged)
         saved = replace(saved, full_nbytes=state_nbytes(self._front.layout))
@@ -216,11 +217,6 @@ class GradientCheckpointer(Checkpointer):
             return copy, changed
         self._say(NEXT_IS_BASE, reason)
         return None, {}
-
-    def _places_without(self, changed: Collection[str]) -> list[str]:
-        """The places in a record of the optimizer's tensors, without those in ``changed``."""
-        names = (name for name in tensors_of(self._optimizer) if name not in changed)
-        return [f"{GRADIENTS}/{place_of(name)}" for name in names]
 
     def _find_long_gradients(self) -> None:
         """Note which gradients do not fit bfloat16, from the gradients of the last step."""

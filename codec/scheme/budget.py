@@ -30,7 +30,6 @@ from codec.state.tensors import Layout, TensorSpec
 from . import huffman
 from .coders import coder_of
 from .limits import BLOCK, N_BINS
-from .quantize import Buckets
 from .remainder import Remainder
 from .stream import LosslessStage, Message
 from .survivors import Collected
@@ -447,7 +446,8 @@ def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitt
     survivors, histogram = collected.survivors, collected.histogram
     all_buckets = histogram.buckets()
     n = survivors.n
-    estimates = np.array([_estimate(all_buckets, k, n) for k in range(len(all_buckets) + 1)])
+    counts = (all_buckets.keeping(keep).counts(n) for keep in range(len(all_buckets) + 1))
+    estimates = np.array([huffman.entropy(c) / 8 + 4 * keep for keep, c in enumerate(counts)])
     final, keep, ratio = None, len(all_buckets), BEST
     while True:
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= limit)
@@ -465,8 +465,3 @@ def _fit_whole(collected: Collected, stage: LosslessStage, limit: float) -> Fitt
             return Fitted(message, nbytes, collected.remainder(p))
         ratio = max(ratio, HOPE * nbytes / estimates[keep])
         keep -= 1
-
-
-def _estimate(all_buckets: Buckets, keep: int, n: int) -> float:
-    counts = all_buckets.keeping(keep).counts(n)
-    return huffman.entropy(counts) / 8 + 4 * keep

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from codec.caps import short
 from codec.errors import CodeTableError
 
 from . import plain
@@ -187,14 +188,11 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return lengths
     _check_limit(lengths)
     if _SHARES[lengths].sum() != 1:
-        raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
+        listed = short(lengths.tolist())
+        raise CodeTableError(f"code lengths {listed} are not a complete prefix code")
     return lengths
 
 
 def _check_limit(lengths: NDArray[np.uint8]) -> None:
     if (longest := int(lengths.max(initial=0))) > MAX_LENGTH:
         raise CodeTableError(f"a code word of {longest} bits; at most {MAX_LENGTH} are allowed")
-
-
-def _brief(lengths: NDArray[np.uint8]) -> str:
-    return str(lengths.tolist() if lengths.size <= 32 else [*lengths[:32].tolist(), ...])

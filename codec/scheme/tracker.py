@@ -322,7 +322,7 @@ class Tracker(Generic[T]):
             else:
                 assert budget is not None, "steps have a target"
                 quantized = self._fitting(stage, quantize, tensors, budget)
-            if uniform.may_overflow(quantized.message.levels):
+            if np.abs(quantized.message.levels).max() >= uniform.OVERFLOWING:
                 self._check_overflow(tensors, arrays)
             yield quantized
 

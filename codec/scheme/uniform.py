@@ -301,11 +301,6 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
         return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
 
 
-def may_overflow(levels: NDArray[np.float32]) -> bool:
-    """Whether a level may move a track beyond float32's range although its change would not."""
-    return bool(np.abs(levels).max() >= OVERFLOWING)
-
-
 def size_within(tolerance: float, largest: float) -> np.float32:
     """The largest step size that keeps every value of the track within the tolerance.
 

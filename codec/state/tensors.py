@@ -65,7 +65,6 @@ _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
 _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
 _ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) are more than arrays
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
-NUMBERS = frozenset(_SCALARS)  # numpy's scalars of a dtype that a tensor can have
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
 COPIED = 256  # bytes; up to here copying an array to bytes takes less time than a view of bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")

@@ -89,7 +89,7 @@ class Remote(Folder):
     def source(self) -> Source:
         """Open it for reading. Raises ChainNotFoundError, ArchiveError, ChainError."""
         if not self.is_archive:
-            ahead = ReadAhead(self.read_listed)
+            ahead = ReadAhead(lambda name: self.read_whole(name, self._sizes.get(name, 0)))
             reading = ahead.read, self.read_spans, ahead.expect
             return Source(self.where, self.sizes, *reading, is_remote=True)
         handle, name = tempfile.mkstemp(suffix=".lcc.zip")
@@ -123,10 +123,6 @@ class Remote(Folder):
             raise ChainError(f"{self.where}: cannot be listed: {exc}") from exc
         self._sizes = sizes
         return sizes
-
-    def read_listed(self, name: str) -> bytes:
-        """A record's bytes, by one request if its listed size is small."""
-        return self.read_whole(name, self._sizes.get(name, 0))
 
     def read_whole(self, name: str, nbytes: int | None = None) -> bytes:
         """See `Folder`. Raises OSError if fewer bytes arrive than the store says there are."""
