@@ -1,6 +1,7 @@
 """Where records lie: directories, archives and object stores.
 
 Read in this order:
+    entry       the file name of a record
     source      the files of a chain, in a directory or an archive
     directory   durable files, and a directory that one process writes to
     folder      files in folders that many processes write

@@ -1028,12 +1028,12 @@ def test_which_chunks_are_lossy(path: tuple[str, ...], lossy: bool) -> None:
     fqn = ".".join(path)
     name = tree_name(fqn, path)
     moments = moments_among([name])
-    assert (Policy().kind(fqn, (), moments, tree_name=name) != "exact") is lossy
+    assert (Policy().mode(fqn, (), moments, tree_name=name) != "exact") is lossy
     for patterns, kind in (
         ({"*": "lossy"}, "lossy"),
         ({"nothing": "lossy", "*": "exact"}, "exact"),
     ):
-        assert Policy(patterns).kind(fqn, (), moments, tree_name=name) == kind
+        assert Policy(patterns).mode(fqn, (), moments, tree_name=name) == kind
 
 
 def adam_of(step: int) -> dict[str, Any]:
