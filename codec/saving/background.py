@@ -48,7 +48,7 @@ class _Request:
     memory: Memory
     values: tuple[str, ...]
     sent: threading.Event = field(default_factory=threading.Event)
-    answer: Future[Answer] = field(default_factory=Future)
+    answer: Future[Answer | Exception] = field(default_factory=Future)
     was_told: bool = False
 
 
@@ -109,7 +109,8 @@ class Background:
             last.message, last.values = Message(last.message.step, None, None), ()
         self._send(request)
         request.sent.wait()
-        if request.answer.done() and request.answer.exception():  # the other process has ended
+        # If the other process has ended, say so at once.
+        if request.answer.done() and isinstance(request.answer.result(), Exception):
             self._settle()
         return PendingSave(step, partial(self._lock.run, self._result, request))
 
@@ -139,11 +140,10 @@ class Background:
     def _result(self, request: _Request) -> Saved:
         """Wait for a save, and return what was written. Raises its error."""
         self._send(request)
-        try:
-            result, newest = request.answer.result()
-        except Exception as exc:  # of the connection
-            result, newest = self._died(), self.step
-            result.__cause__ = exc
+        answer = request.answer.result()
+        if isinstance(answer, Exception):
+            answer = Answer(self._died(answer), self.step)
+        result, newest = answer
         if isinstance(result, Saved):
             return result
         if request is self._newest:
@@ -151,7 +151,7 @@ class Background:
         request.was_told = True
         raise result
 
-    def _died(self) -> WriteError:
+    def _died(self, cause: Exception | None = None) -> WriteError:
         """The error that says how the other process ended and what is lost.
 
         Records on disk decide: a save may have ended without an answer.
@@ -177,7 +177,9 @@ class Background:
                 "resume=True"
             )
             self._death = "; ".join(reasons)
-        return WriteError(self._death)
+        error = WriteError(self._death)
+        error.__cause__ = cause
+        return error
 
     def _end(self) -> None:
         self._requests.put(None)
@@ -208,7 +210,7 @@ def _talk(connection: Connection, requests: SimpleQueue[_Request | None]) -> Non
                 request.sent.set()
                 request.answer.set_result(connection.recv())
             except Exception as exc:
-                request.answer.set_exception(exc)
+                request.answer.set_result(exc)
                 request.sent.set()
                 break  # a part of the message may be sent: the other process has to end
         with contextlib.suppress(OSError):

@@ -158,7 +158,8 @@ def _save_all(connection: Connection, parent_pid: int, recorder: Recorder) -> No
             memory = Memory(message.layout, recv_handle(connection))
             if message.layout.nbytes >= LARGE and not yields:
                 yields = True
-                _yield_processors()
+                os.nice(LOWEST)  # it cannot be raised again
+                set_threads(threads())  # new threads, which inherit the priority
         assert memory is not None, "the first message has a layout"
         values = values if message.values is None else message.values
         result: Saved | LccError
@@ -175,12 +176,6 @@ def _described(exc: Exception) -> LccError:
     if isinstance(exc, LccError):
         return exc
     return WriteError(f"the process that saves failed: {type(exc).__name__}: {exc}")
-
-
-def _yield_processors() -> None:
-    """Save with the lowest priority from now on; it cannot be raised again."""
-    os.nice(LOWEST)
-    set_threads(threads())  # new threads, which inherit the priority
 
 
 def _next_message(connection: Connection, parent_pid: int) -> Any:

@@ -592,6 +592,28 @@ def test_interrupted_while_waiting(tmp_path: Path, monkeypatch: Patch) -> None:
         assert torch.equal(codec.restore(path, i)["w"], w + i)
 
 
+def test_a_signal_handler_raises_while_waiting(
+    tmp_path: Path, paused: Pause, monkeypatch: Patch
+) -> None:
+    """Its exception arrives, whatever it is; the process that saves goes on."""
+    path, w = tmp_path / "run.lcc", torch.zeros(9)
+
+    def raises(_answer: Future[Any]) -> None:
+        raise OSError(errno.ETIMEDOUT, "the training's own")
+
+    with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
+        go_on = paused(checkpoints)
+        saved = checkpoints.save(0, {"w": w})
+        with monkeypatch.context() as patched:
+            patched.setattr(Future, "result", raises)
+            with pytest.raises(OSError, match="the training's own"):
+                _ = saved.nbytes
+        go_on()
+        assert saved.kind == "base"
+        checkpoints.save(1, {"w": w + 1})
+    assert codec.verify(path).steps == (0, 1)
+
+
 def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:
     """Without memory for the new one, and while it is filled: what is saved next is what it is."""
     path = tmp_path / "run.lcc"
