@@ -113,7 +113,7 @@ class RecordError(LccError):
         self.where, self.expected, self.found = where, expected, found
 
     def __reduce__(self) -> tuple[type[RecordError], tuple[str, str, str], dict[str, object]]:
-        """Pickle it by its three parts and its notes, for another process."""
+        """For pickle: another process gets the three parts, and the notes."""
         return type(self), (self.where, self.expected, self.found), vars(self)
 
 

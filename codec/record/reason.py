@@ -17,7 +17,7 @@ class Reason(StrEnum):
     PARENT_GONE = "parent gone"
     MANY_DELTAS = "many deltas since the last base"
     ANOTHER_VERSION = "another version wrote the last base"
-    NOT_SOLE_WRITER = "another process may still write records"
+    LATE_RECORD = "a record of another writer or failed save may still arrive"
     INTERRUPTED = "the last save was interrupted, or failed its check"
     KERNELS = "compiled kernels not loaded yet"  # a delta of a large state would take seconds
     POLICY = "policy changed"  # of distributed checkpoints

@@ -154,7 +154,8 @@ class Background:
     def _died(self, cause: Exception | None = None) -> WriteError:
         """The error that says how the other process ended and what is lost.
 
-        Records on disk decide: a save may have ended without an answer.
+        Records on disk decide: a save may have ended without an answer. cause: why the connection
+        failed, if that is known.
         """
         if not self._death:
             ending = describe_exit(self._process.wait())

@@ -238,7 +238,7 @@ class Recorder:
         if self._written.is_long(self._base_every):
             return Reason.MANY_DELTAS
         if self._directory.may_gain_records:
-            return Reason.NOT_SOLE_WRITER
+            return Reason.LATE_RECORD
         return Reason.INTERRUPTED if self.tracker is None else None
 
     def _prepare(

@@ -311,7 +311,7 @@ def _key(name: str) -> str:
 
 
 def _moment_of(key: str) -> str:
-    """What an optimizer's tensor is, "exp_avg": the last part of its name, in a tree or DCP."""
+    """Which moment a tensor is, "exp_avg": the last part of its name, in a tree or DCP."""
     return re.split("[/.]", key)[-1]
 
 

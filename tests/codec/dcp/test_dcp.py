@@ -1029,11 +1029,11 @@ def test_which_chunks_are_lossy(path: tuple[str, ...], lossy: bool) -> None:
     name = tree_name(fqn, path)
     moments = moments_among([name])
     assert (Policy().mode(fqn, (), moments, tree_name=name) != "exact") is lossy
-    for patterns, kind in (
+    for patterns, mode in (
         ({"*": "lossy"}, "lossy"),
         ({"nothing": "lossy", "*": "exact"}, "exact"),
     ):
-        assert Policy(patterns).mode(fqn, (), moments, tree_name=name) == kind
+        assert Policy(patterns).mode(fqn, (), moments, tree_name=name) == mode
 
 
 def adam_of(step: int) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import torch
 
 import codec
 from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrderError
-from codec.saving import background
 from codec.saving.background import Background
 from codec.saving.memory import Memory
 from codec.saving.process import LOWEST
@@ -272,7 +271,7 @@ def test_a_message_that_is_sent_in_part(tmp_path: Path, monkeypatch: Patch) -> N
 
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         _ = checkpoints.save(0, {"w": np.zeros(9)}).nbytes
-        monkeypatch.setattr(background, "send_handle", no_descriptor)
+        monkeypatch.setattr("codec.saving.background.send_handle", no_descriptor)
         for step in (1, 2):
             with pytest.raises(codec.WriteError, match="the process that saves has ended") as error:
                 checkpoints.save(step, {"v": np.zeros(9)})

@@ -64,7 +64,7 @@ def nothing(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
         (nothing, 40, 1, Reason.MANY_DELTAS, False),
         (remove, 40, 1000, Reason.PARENT_GONE, False),
         (interrupt, 40, 1000, Reason.INTERRUPTED, False),
-        (gain, 40, 1000, Reason.NOT_SOLE_WRITER, False),
+        (gain, 40, 1000, Reason.LATE_RECORD, False),
         (unload, 40, 1000, Reason.KERNELS, False),
     ],
 )

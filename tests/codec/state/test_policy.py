@@ -148,8 +148,8 @@ def test_a_policy_overrules(
         tensors = checkpoints.tracker.track.layout.tensors
     moments = [t for t in tensors if t.lossy and t.name[0] == "o"]
     assert {t.name.rpartition("/")[2]: str(t.family.target or "") for t in moments} == expected
-    kinds = Policy(policy).mode_by_pattern
-    default = [key for key in expected if kinds(f"optimizer/state/0/{key}") is None]
+    mode = Policy(policy).mode_by_pattern
+    default = [key for key in expected if mode(f"optimizer/state/0/{key}") is None]
     messages = about_moments(caplog)
     assert len(messages) == bool(default)
     assert all(f"({', '.join(default)}), {36 * len(default)} bytes" in m for m in messages)
