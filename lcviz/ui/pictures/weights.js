@@ -35,8 +35,8 @@ export default function (component) {
     mark();
     write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
     under.firstChild.replaceChildren();
-    under.firstChild.append(key("up", "up"), key("down", "down"));
-    if (body.view === "written") under.firstChild.append(key("grey", "weight"));
+    under.firstChild.append(key("var(--orange)", "up"), key("var(--blue)", "down"));
+    if (body.view === "written") under.firstChild.append(key("var(--grey)", "weight"));
   };
   draw();
   if (body.step !== data.step && !still()) {
@@ -161,7 +161,7 @@ function say(pixel, data, values) {
 }
 
 const FLASH = { duration: 500, easing: "ease-out" };
-const key = (colour, text) => make("span", {}, make("i", { style: `background: var(--${colour})` }), text);
+const key = (colour, text) => make("span", {}, make("i", { style: `background: ${colour}` }), text);
 
 function chooseTensor(controls, data, send) {
   let select = controls.querySelector("select");

@@ -1,11 +1,14 @@
-"""How numbers are written, and the contrast of colours."""
+"""How numbers are written, the names of colours, and their contrast."""
 
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
+import lcviz
 from lcviz.text import behind_text, exponent_text, minus, nbytes_text, percent_text
 from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
 
@@ -76,3 +79,15 @@ def test_no_line_strikes_a_label(theme: str) -> None:
     figure.add_annotation(text="keep −2⁻¹⁰", x=1, y=1)
     behind = [label.bgcolor for label in inked_figure(figure, theme).layout.annotations]
     assert behind == [BEHIND[theme]] * 2
+
+
+def test_every_variable_of_a_style_is_defined() -> None:
+    """Of pictures and pages; a name that is put together while they are drawn counts as none."""
+    root = Path(lcviz.__file__).parent
+    files = [p for p in root.rglob("*") if p.suffix in (".css", ".html", ".js", ".py")]
+    text = "\n".join(p.read_text() for p in files)
+    used, defined = (
+        set(re.findall(pattern, text)) for pattern in (r"var\(--([\w-]*)", r"--([\w-]+):")
+    )
+    assert len(used) > 10
+    assert used <= defined
