@@ -241,7 +241,8 @@ def spec_of(
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
     elif is_tensor(value) or isinstance(value, np.generic):
         library = "numpy"
-        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("=") if swapped else value.dtype)
+        is_foreign = swapped and not value.dtype.isnative
+        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder() if is_foreign else value.dtype)
     else:
         raise DTypeError(
             f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
@@ -252,7 +253,7 @@ def spec_of(
             f"tensor {name!r} has dtype {value.dtype}, which is not supported. To leave it out of "
             f"a checkpoint: policy={{{name!r}: 'skip'}}"
         )
-    shape = tuple(int(d) for d in value.shape)
+    shape = tuple(value.shape)
     lossy = lossy and dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
     return TensorSpec(name, dtype, shape, lossy, library, family if lossy else MODEL)
 

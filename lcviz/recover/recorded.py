@@ -1,5 +1,6 @@
-"""The recorded experiment that the Recover page opens with; `python -m lcviz.record` writes it.
+"""The recorded experiment that the Recover page opens with.
 
+`python -m lcviz.record_example` writes it.
 Losses, distances and bytes come out the same every time, seconds do not.
 """
 

@@ -86,7 +86,7 @@ def section() -> None:
 
 def _recorded(request: SweepRequest) -> None:
     """The recorded answer for the example."""
-    st.markdown(":material/history: **Recorded** with `python -m lcviz.record`.")
+    st.markdown(":material/history: **Recorded** with `python -m lcviz.record_example`.")
     _answer(request, recorded())
 
 

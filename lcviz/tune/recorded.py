@@ -1,6 +1,6 @@
 """The settings tried out on the example, recorded: Tune's answer until this server has its own.
 
-`python -m lcviz.record` writes it.
+`python -m lcviz.record_example` writes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The recording: what a new server shows while it still prepares its own example.
 
-`python -m lcviz.record` writes it. It is drawn with the pictures of the pages themselves.
+`python -m lcviz.record_example` writes it. It is drawn with the pictures of the pages themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import streamlit as st
 from . import layout, picture
 
 FILE = Path(__file__).parent / "recording.json"
-COMMAND = "python -m lcviz.record"
+COMMAND = "python -m lcviz.record_example"
 WITH_FIGURES = ("tune", "recover", "inspect")  # pages that open with Plotly
 # Plotly uses pandas as soon as its import has begun, and fails while that is under way.
 DRAWING = threading.Lock()

@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz import welcome
-from lcviz.record import recorded
+from lcviz.record_example import recorded
 from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
 from lcviz.ui import navigation, recording
 from lcviz.ui.glossary import title_help
@@ -23,7 +23,7 @@ def test_the_recording_is_the_example() -> None:
     """Trained again it has the same pictures; other processors round losses otherwise."""
     found, now = json.loads(recording.FILE.read_text()), recorded()
     assert found["title"] == now["title"]
-    assert found["learn"] == json.loads(json.dumps(now["learn"])), "run python -m lcviz.record"
+    assert found["learn"] == json.loads(json.dumps(now["learn"])), recording.COMMAND
     assert found["pictures"].keys() == now["pictures"].keys()
     then, again = found["pictures"], now["pictures"]
     for name in then:

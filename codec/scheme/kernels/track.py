@@ -49,7 +49,8 @@ def advance(track, segment, base, positions, found, m):
     track: `Track`. segment: a tensor that begins before the first position. Returns the tensor of
     the last one.
     """
-    starts = track.starts
+    starts, levels = track.starts, track.levels
+    tracks, sums, scratch = track.tracks, track.sums, track.scratch
     j = np.int64(0)
     while j < m:
         while starts[segment + 1] <= base + positions[j]:
@@ -60,26 +61,30 @@ def advance(track, segment, base, positions, found, m):
             end = j
             while base + positions[end] < starts[segment + 1]:
                 end += 1
-        values = floats_at(track.tracks[segment], starts[segment + 1] - starts[segment])
+        values = floats_at(tracks[segment], starts[segment + 1] - starts[segment])
         # It may wrap below 0; adding a position wraps it back.
         offset = np.uint64(base - starts[segment])
-        old, new = track.scratch[0], track.scratch[1]
-        moved_values = new.view(np.float32)
+        old, new = scratch[0], scratch[1]
         origin = np.uint64(segment * track.stride)
-        for i in range(np.uint64(j), np.uint64(end)):
-            value = values[offset + np.uint64(positions[i])]
-            old[i] = np.float32(value).view(np.uint32)
-            moved = np.float32(value + track.levels[origin + np.uint64(found[i])])
-            new[i] = moved.view(np.uint32)
         if track.mode == CHANGE:
             for i in range(np.uint64(j), np.uint64(end)):
-                values[offset + np.uint64(positions[i])] = moved_values[i]
+                at = offset + np.uint64(positions[i])
+                value = values[at]
+                moved = np.float32(value + levels[origin + np.uint64(found[i])])
+                values[at] = moved
+                old[i] = np.float32(value).view(np.uint32)
+                new[i] = moved.view(np.uint32)
+        else:
+            for i in range(np.uint64(j), np.uint64(end)):
+                value = values[offset + np.uint64(positions[i])]
+                old[i] = np.float32(value).view(np.uint32)
+                new[i] = np.float32(value + levels[origin + np.uint64(found[i])]).view(np.uint32)
         change = np.uint64(0)
         for i in range(np.uint64(j), np.uint64(end)):
             at = offset + np.uint64(positions[i])
             # Modulo 2**64, so threads may add their parts in any order.
             change += mixed(at, new[i]) - mixed(at, old[i])
-        track.sums[segment] += change
+        sums[segment] += change
         j = end
     return segment
 

@@ -354,7 +354,9 @@ def train_until_killed(path: Path, sender: int) -> None:
     with GradientCheckpointer(path, training.optimizer, resume=True, base_every=8) as checkpoints:
         if (state := checkpoints.restore()) is not None:
             training.load(state)
-        for step in range(0 if checkpoints.step is None else checkpoints.step + 1, STEPS):
+        reached = -1 if checkpoints.step is None else checkpoints.step
+        os.write(sender, b"%d\n" % reached)  # the last step may be saved and not reported yet
+        for step in range(reached + 1, STEPS):
             training.step(step)
             checkpoints.save(step, training.state)
             os.write(sender, b"%d\n" % step)

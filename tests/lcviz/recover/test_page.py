@@ -213,7 +213,7 @@ def test_the_recording_is_there_at_once(quickly: Recovering) -> None:
     assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
     assert own.day in label(page)
     (how,) = (m.help for m in page.at.markdown if own.day in m.value)
-    assert "python -m lcviz.record" in how
+    assert "python -m lcviz.record_example" in how
     assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
     assert page.charts == PANELS
     lines = {line["name"]: line for line in page.picture("race")["lines"]}

@@ -179,7 +179,7 @@ def test_a_recording_until_the_example_s_answer_is_there(
     recording = answer(recorded(), "rework", 3.0)
     page = tuning()
     assert (title(page), page.charts) == (f"Tune: {recording.headline}", {"frontier"})
-    assert "`python -m lcviz.record`" in said(page)
+    assert "`python -m lcviz.record_example`" in said(page)
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
     held.set()

@@ -1,4 +1,4 @@
-"""Record what a new server shows at once: python -m lcviz.record."""
+"""Record what a new server shows at once: python -m lcviz.record_example."""
 
 from __future__ import annotations
 
