@@ -32,7 +32,7 @@ Settings
     SCOPES             the scopes of an alphabet: model, tensor
     QUANTIZERS         the kinds of levels: exponent, uniform
     DEFAULT_DISTANCE   the target of a save that names none
-    MOMENT             the target of an optimizer's moments that have none
+    MEASURE_OF         the measure and step of each of an optimizer's moments
     Policy             which tensors are lossy, exact or skipped, by patterns of their names
     rules              a policy from texts such as "optimizer/*=exact"
     describe_moments   a sentence that names lossy moments and says how to make them exact
@@ -130,7 +130,7 @@ from codec.scheme.tables import CodeTable
 from codec.scheme.tracker import check_same_layout
 from codec.state import file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
-from codec.state.policy import MOMENT, Policy, describe_moments, rules
+from codec.state.policy import MEASURE_OF, Policy, describe_moments, rules
 from codec.state.tensor_files import (
     HEAD,
     SUFFIXES,

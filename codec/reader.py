@@ -278,9 +278,15 @@ def alphabets_of(layout: list[Tensor], scope: str, left_out: Sequence[str]) -> l
     groups: dict[tuple[bool, str], list[Tensor]] = {}
     for t in layout:
         if t.lossy and t.name not in left_out:
-            alone = scope == "t" and not re.match(r"bits=([1-8]|all) .", t.family)
+            alone = scope == "t" and not measure_of(t)
             groups.setdefault((alone, t.name if alone else t.family), []).append(t)
     return list(groups.values())
+
+
+def measure_of(t: Tensor) -> str:
+    """What the steps of an optimizer's moments are in; "" for other tensors."""
+    found = re.match(r"(octaves|roots|sizes)=[0-9.e-]+ .", t.family)
+    return found[1] if found else ""
 
 
 class Head(NamedTuple):
@@ -288,7 +294,6 @@ class Head(NamedTuple):
 
     k: int
     uniform: bool
-    batch: bool
     classes: int
     units: int
     words: Words | None
@@ -298,15 +303,15 @@ class Head(NamedTuple):
 def head_of(left: Cursor, n: int, name: str, tables: dict[str, Words] | None) -> Head:
     """The next head, of n elements. tables: those sent last, updated; None in a residual."""
     k, classes, units, nbytes = left.take(6).view("<u2,u1,u1,<u2")[0].item()
-    uniform, batch = k >= 32768, 16384 <= k < 32768
-    k -= 32768 * uniform + 16384 * batch
+    uniform = k >= 32768
+    k -= 32768 * uniform
     words, streams = None, list[int]()
     if classes == 254:
         need(tables is not None and k > 1 and units in (1, 8), "has a context code out of place")
         end = left.at + nbytes
         while left.at < end:
             streams.append(left.varint(5))
-        need(left.at == end and not batch, "has a context code out of place")
+        need(left.at == end, "has a context code out of place")
     elif classes == 0:
         need(nbytes == 0 < k <= (1 if tables is None else 2), "has codes without code words")
     else:
@@ -319,7 +324,7 @@ def head_of(left: Cursor, n: int, name: str, tables: dict[str, Words] | None) ->
         same = words.classes == classes and (classes > 1 or words.k == k)
         need(same, "has another code table sent last")
         streams = left.take(-(-n // (65536 * units)), "u4").tolist()
-    return Head(k, uniform, batch, classes, units, words, streams)
+    return Head(k, uniform, classes, units, words, streams)
 
 
 class Words:
@@ -481,11 +486,11 @@ def read_streams(head: Head, left: Cursor, sizes: list[int], own: Array | None =
 # Codes: § A context code
 
 
-def codes_of(head: Head, levels: list[Array], tensors: list[Array], left: Cursor) -> Array:
+def codes_of(head: Head, levels: Array, tensors: list[Array], left: Cursor) -> Array:
     """The code of each element, from the next payload."""
     n, e = sum(array.size for array in tensors), 65536 * head.units
     if head.classes == 254:
-        return context_codes(head, levels[0], tensors, left)
+        return context_codes(head, levels, tensors, left)
     if head.classes == 0:
         return np.full(n, head.k - 1)
     codes, begins = np.zeros(n, np.int64), range(0, n, e)
@@ -686,8 +691,8 @@ class ContextCode:
 # Levels: § Alphabets, § Apply, § Residuals
 
 
-def levels_of(head: Head, left: Cursor, n_tensors: int) -> list[Array]:
-    """The level of each code, F32 (k,): of all tensors, or in a batch of each."""
+def levels_of(head: Head, left: Cursor) -> Array:
+    """The level of each code, F32 (k,)."""
     k = head.k
     need(1 <= k <= (32767 if head.uniform else 511), f"has an alphabet of {k} levels")
     if head.uniform:
@@ -696,28 +701,22 @@ def levels_of(head: Head, left: Cursor, n_tensors: int) -> list[Array]:
         codes = np.arange(k)
         q = np.where(codes % 2, (codes + 1) // 2, -(codes // 2))
         with np.errstate(over="ignore"):
-            levels = [(q * size.astype(np.float64)).astype(np.float32)]
-    elif head.batch:
-        counts = left.take(n_tensors, "u1" if k <= 256 else "u2").tolist()
-        need(n_tensors > 1 and max(counts) == k - 1, "has another number of levels in a batch")
-        levels = [np.zeros(k, np.float32) for _ in counts]
-        for its, count in zip(levels, counts):
-            its[1 : 1 + count] = left.take(count, "f4")
+            levels = (q * size.astype(np.float64)).astype(np.float32)
     else:
-        levels = [np.append(np.float32(0), left.take(k - 1, "f4"))]
-    need(all(np.isfinite(its).all() for its in levels), "has a level that is not finite")
+        levels = np.append(np.float32(0), left.take(k - 1, "f4"))
+    need(np.isfinite(levels).all(), "has a level that is not finite")
     return levels
 
 
-def add(tensors: list[Array], levels: list[Array], codes: Array) -> None:
-    """Move the tensors of an alphabet. Code 0 leaves an element alone."""
-    begin = 0
-    for i, array in enumerate(tensors):
-        its = codes[begin : begin + array.size]
-        moved, flat = np.flatnonzero(its), array.reshape(-1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            flat[moved] += levels[i % len(levels)][its[moved]]
-        begin += array.size
+def moved(old: Array, level: Array, measure: str, unit: Array) -> Array:
+    """F32 elements moved by a level each. unit: what a step of moments is a share of."""
+    if measure == "octaves":
+        rise = np.floor(level.astype(np.float64) * 2**23 + 0.5).astype(np.int64)
+        return (old.view(np.int32) + rise).astype(np.int32).view(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if measure == "roots":
+            unit = np.maximum(np.sqrt(unit), np.float32(2.0**-40))
+        return old + (level * unit if measure else level)
 
 
 def after_residual(old: Array, dtype: str, left: Cursor) -> Array:
@@ -802,15 +801,24 @@ class Track:
         non_finite, left = delta.fields.get("non_finite", []), Cursor(arrays.pop("c", None))
         if {"layout", "structure"} & arrays.keys():
             self._move_layout(arrays)
-        alphabets = list[tuple[Head, list[Array], list[Array]]]()
+        heads = list[tuple[list[Tensor], Head, Array, Array]]()
         for group in alphabets_of(self.layout, delta.scope, non_finite):
             name = group[0].name if delta.scope == "t" and len(group) == 1 else group[0].family
+            n, measure = sum(self.arrays[t.name].size for t in group), measure_of(group[0])
+            head = head_of(left, n, name, self.tables)
+            levels, sizes = levels_of(head, left), np.ones(0, np.float32)
+            if measure == "sizes" and head.k > 1:
+                sizes = left.take(len(group), "f4")
+            need(head.uniform >= bool(measure), "has moments in buckets")
+            need((np.isfinite(sizes) & (sizes > 0)).all(), "has a size that is not above 0")
+            heads.append((group, head, levels, sizes))
+        alphabets = list[tuple[list[Tensor], Array, Array, Array]]()
+        for group, head, levels, sizes in heads:
             tensors = [self.arrays[t.name] for t in group]
-            head = head_of(left, sum(array.size for array in tensors), name, self.tables)
-            alphabets.append((head, levels_of(head, left, len(group)), tensors))
-        for head, levels, tensors in alphabets:
-            add(tensors, levels, codes_of(head, levels, tensors, left))
+            alphabets.append((group, codes_of(head, levels, tensors, left), levels, sizes))
         left.finish()
+        for alphabet in sorted(alphabets, key=lambda its: measure_of(its[0][0]) != "octaves"):
+            self._add(*alphabet)
         self._set_small(Cursor(arrays.pop("small", None)), arrays)
         for t in self.layout:
             if t.name in non_finite or (not t.lossy and f"t/{t.name}" in arrays):
@@ -821,6 +829,20 @@ class Track:
         for number, text in lines_of(arrays).items():
             self.values[number] = edited(self.values[number], text)
         need("" not in self.values, "lacks values")
+
+    def _add(self, group: list[Tensor], codes: Array, levels: Array, sizes: Array) -> None:
+        """Move the tensors of an alphabet. Code 0 leaves an element alone."""
+        begin, measure = 0, measure_of(group[0])
+        for i, t in enumerate(group):
+            flat = self.arrays[t.name].reshape(-1)
+            its = codes[begin : begin + flat.size]
+            begin += flat.size
+            at = np.flatnonzero(its)
+            unit = sizes[i : i + 1]
+            if measure == "roots":
+                second = re.sub(r"exp_avg(?=(@[0-9,]*)?$)", "exp_avg_sq", t.name)
+                unit = self.arrays[second].reshape(-1)[at]
+            flat[at] = moved(flat[at], levels[its[at]], measure, unit)
 
     def digest(self) -> str:
         """§ The digest of a track."""
@@ -930,8 +952,6 @@ def edited(text: str, change: str) -> str:
 # The state: § A base, § Restoring
 
 GRADIENTS = "lcc.rerun"
-MODELS = "model|model_state_dict|state_dict|module|net|network|weights"
-SECOND_MOMENT = re.compile(rf"(?!(?:{MODELS})/)(.*[/.])(?:max_)?exp_avg_sq", re.DOTALL)
 CONTAINERS: dict[str, Any] = {"d": dict, "o": OrderedDict, "l": list, "p": tuple}
 CONTAINERS["n"] = lambda pairs: Counter(dict(pairs))
 
@@ -956,9 +976,10 @@ def state_of(path: str | Path, step: int | None = None) -> tuple[Track, Any, dic
                 leaf["t"] = track.layout[leaf["t"]].name
             else:
                 leaf["v"] = json.loads(track.values[leaf["v"]])
-        arrays = track.arrays | raised_moments(track, tree)
         names = {leaf.get("t") for _, leaf in leaves(tree)}
-        tensors = {t.name: restored(arrays[t.name], t) for t in track.layout if t.name in names}
+        tensors = {
+            t.name: restored(track.arrays[t.name], t) for t in track.layout if t.name in names
+        }
     return track, tree, tensors
 
 
@@ -1016,47 +1037,6 @@ def in_dtype(array: Array, dtype: str, shape: Sequence[int]) -> Array:
     if dtype in CARRIERS:
         return array.view(np.dtype(array.dtype, metadata={"dtype": dtype}))
     return array
-
-
-def raised_moments(track: Track, tree: Any) -> dict[str, Array]:
-    """The lossy second moments of Adam, raised to what the first ones imply."""
-    known = dict[str, float]()
-    for moments, betas in optimized(built(tree, {t.name: t.name for t in track.layout})):
-        b1, b2 = (*(betas if isinstance(betas, list | tuple) else ()), "", "")[:2]
-        if isinstance(b1, float | int) and isinstance(b2, float | int) and b1 * b1 < b2 < 1:
-            ratio = (1 - b1) ** 2 / ((1 - b2) * (1 - b1 * b1 / b2))
-            known |= {name: ratio for name in moments.values() if isinstance(name, str)}
-    raised, tensors = {}, {t.name: t for t in track.layout}
-    for t in track.layout:
-        found = SECOND_MOMENT.fullmatch(t.name)
-        m = tensors.get(f"{found[1]}exp_avg") if found and t.lossy else None
-        if m is None or m.shape != t.shape or m.dtype not in (*LARGEST, "F64"):
-            continue
-        second, first = track.arrays[t.name], track.arrays[m.name]
-        if m.carrier == "U16":  # the upper halves of F32
-            first = (first.astype(np.uint32) << 16).view(np.float32)
-        with np.errstate(all="ignore"):
-            least = first.astype(np.float64) ** 2 / (1.001 * known.get(t.name, 1000.0))
-        least = np.minimum(least, np.finfo(np.float32).max).astype(np.float32)
-        raised[t.name] = np.where((least > second) & (least > 2.0**-126), least, second)
-    return raised
-
-
-def optimized(state: Any) -> Iterator[tuple[Mapping[Any, Any], Any]]:
-    """Of every parameter in every optimizer's state: its moments by key, and its group's betas."""
-    state = dict(enumerate(state)) if isinstance(state, list | tuple) else state
-    if not isinstance(state, dict):
-        return
-    parameters, groups = state.get("state"), state.get("param_groups")
-    if not (isinstance(parameters, dict) and isinstance(groups, list | tuple)):
-        for child in state.values():
-            yield from optimized(child)
-        return
-    for group in groups:
-        keys = group.get("params") if isinstance(group, dict) else None
-        for key in keys if isinstance(keys, list | tuple) else ():
-            if isinstance(moments := parameters.get(key), dict):
-                yield moments, group.get("betas")
 
 
 # Use

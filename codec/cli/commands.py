@@ -155,7 +155,7 @@ def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
         layout = stored_layout(record)
     except (RecordError, ChainError) as exc:
         return None, {"step": entry.step, "problem": str(exc)}, f"The newest base: {exc}"
-    moments = [t for t in layout.tensors if t.alone]
+    moments = [t for t in layout.tensors if t.measure]
     sentence = describe_moments(moments)
     answer = {
         "step": entry.step,

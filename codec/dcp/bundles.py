@@ -129,7 +129,7 @@ class WrittenBundle:
         """Bytes of its record that count for a budget."""
         if self.delta is None:
             return 0
-        moment_nbytes = nbytes_of(group for group in self.delta.groups if group.tensors[0].alone)
+        moment_nbytes = nbytes_of(group for group in self.delta.groups if group.tensors[0].measure)
         return self.nbytes - moment_nbytes - self.delta.exact_nbytes
 
     def commit(self) -> Bundle:

@@ -7,7 +7,7 @@ Not done here: which chunks share a record (bundles), when they are written (wri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteIt
 from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
-from codec.state.family import MODEL
+from codec.state.family import MODEL, Target
 from codec.state.policy import EXACT, MODELS, MOMENTS, SKIP, Policy, describe_moments
 from codec.state.tensors import (
     LOSSY_DTYPES,
@@ -87,7 +87,11 @@ class Rules:
             self._is_checked = True
 
     def chunk(
-        self, item: WriteItem, keys: Sequence[Any], moments: Collection[str], planner: SavePlanner
+        self,
+        item: WriteItem,
+        keys: Sequence[Any],
+        moments: Mapping[str, Target],
+        planner: SavePlanner,
     ) -> Chunk:
         """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name.
 

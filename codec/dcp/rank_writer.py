@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
@@ -18,7 +18,8 @@ from codec.record.reason import Reason
 from codec.record.record import Record
 from codec.record.settings import ChainSettings, refuse_lossy
 from codec.scheme.budget import SharedBudget
-from codec.state.moments import first_of
+from codec.state.family import ROOTS
+from codec.state.moments import paired, second_of
 from codec.state.policy import LOSSY, Mode, moments_among
 from codec.state.tensors import Layout
 
@@ -111,6 +112,8 @@ class RankWriter:
         moments = moments_among(tree_name(fqn, path) for fqn, path in keys.items())
         chunks = [self._rules.chunk(i, keys[i.index.fqn], moments, planner) for i in plan.items]
         chunks = with_ties(chunks, self._rules, planner)
+        specs = paired([c.spec for c in chunks])
+        chunks = [replace(c, spec=spec) for c, spec in zip(chunks, specs)]
         self._check_exact(chunks)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):
             _log.warning("%s: %s", self._step, sentence)
@@ -176,13 +179,18 @@ class RankWriter:
             if members:
                 tracked.append((bundle, members))
                 others = {name: c for name, c in others.items() if not bundle.holds(c.spec)}
+        # A first moment without a track is stored in one record with the second one beside it.
+        needed = {second_of(name) for name, c in others.items() if c.spec.measure == ROOTS}
+        for _, members in tracked:
+            others |= {c.name: c for c in members if c.name in needed}
+            members[:] = [c for c in members if c.name not in needed]
         return tracked, others
 
     def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner, reason: Reason) -> None:
         """Write bases of these chunks: either all lossy or all exact."""
-        families: dict[str, list[Chunk]] = {}  # a reader bounds one moment by the other
+        families: dict[str, list[Chunk]] = {}  # one moment is read by the other
         for chunk in chunks:
-            families.setdefault(first_of(chunk.name) or chunk.name, []).append(chunk)
+            families.setdefault(second_of(chunk.name) or chunk.name, []).append(chunk)
         sizes = ((pair, sum(c.spec.track_nbytes for c in pair)) for pair in families.values())
         for pairs in fit_records(sizes):
             group = [c for pair in pairs for c in pair]

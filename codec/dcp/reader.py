@@ -26,7 +26,6 @@ from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, R
 from codec.record.reason import Reason
 from codec.record.settings import ChainSettings, Overrides, settings_at
 from codec.state.file_steps import whole_numbers
-from codec.state.moments import bounded
 from codec.state.tensors import Layout, from_arrays
 from codec.storage.folder import Folder
 from codec.storage.location import Location
@@ -126,12 +125,10 @@ class ChainReader(FileSystemReader):
         """Copy the items, by tensor, from a record's track to the planner's tensors."""
         track, where = position.track, position.entry.name
         specs = {t.name: t for t in track.layout.tensors}
-        layout = Layout(tuple(specs[name] for name in tensors if name in specs))
-        arrays = bounded(track.arrays, layout)
         for name, items in tensors.items():
             if name not in specs:
                 raise MalformedRecordError(where, f"a chunk {name!r}", f"{len(specs)} others")
-            spec, array = specs[name], arrays[name]
+            spec, array = specs[name], track.arrays[name]
             for item in items:
                 if item.type == LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(array.tobytes()))

@@ -14,31 +14,29 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codec.errors import PayloadError
 from codec.scheme.coders import take_head
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Group, alphabet_name, alphabets
+from codec.scheme.measures import no_sizes
 from codec.scheme.payload import Alphabet, Row
 from codec.scheme.pieces import Bytes, Pieces, aligned, checked
 from codec.scheme.stream import (
-    MAX_BATCH_LEVELS,
     MAX_LEVELS,
     MAX_UNIFORM,
     Encoded,
     check,
-    numbers_of_levels,
 )
 from codec.scheme.tables import CodeTable
 from codec.scheme.uniform import levels_of
+from codec.state.family import SIZES
 from codec.state.tensors import Layout, TensorSpec
 
 from .container import FileArrays, StoredArrays
 
 ARRAY = "c"
 BY_STEPS = 2**15  # added to the number of levels where they are multiples of one step size
-OF_BATCH = 2**14  # added to the number of levels of a batch
 
 
 def coded(groups: Sequence[Group]) -> dict[str, list[Bytes]]:
@@ -144,8 +142,8 @@ class Window:
             for t, n in ((self.head.tensors[i], n) for i, n in here)
         )
         payload = e.payload.of_streams(self.first, self.last, ends[-1]).with_data(data)
-        levels = e.levels[:, [i for i, _ in here]] if e.is_batch else e.levels
-        e = replace(e, payload=payload, levels=levels, shape=(end - begin,))
+        sizes = e.sizes[[i for i, _ in here]] if e.sizes.size else e.sizes
+        e = replace(e, payload=payload, sizes=sizes, shape=(end - begin,))
         check(e, end - begin)
         return Group(tensors, e)
 
@@ -216,12 +214,8 @@ def groups_of(
 
 def _head(e: Encoded) -> bytes:
     """The head of an alphabet, which `_take_head` reads."""
-    of_levels = BY_STEPS if e.uniform else OF_BATCH if e.is_batch else 0
-    levels = e.stored_levels.tobytes()
-    if e.is_batch:
-        levels = numbers_of_levels(e.levels).tobytes() + levels
-    row = replace(e.payload.row, levels=e.k + of_levels)
-    return row.packed + e.payload.head + levels
+    row = replace(e.payload.row, levels=e.k + (BY_STEPS if e.uniform else 0))
+    return row.packed + e.payload.head + e.stored_levels.tobytes()
 
 
 def _take_head(
@@ -234,66 +228,26 @@ def _take_head(
     name = alphabet_name(coding.scope, tensors)
     bits = coding.bits if tensors[0].family.is_model else None
     row = Row.take(data)
-    kind = _LevelsKind.of(row.levels, len(tensors) > 1 and tensors[0].alone, bits)
+    measure = tensors[0].measure
+    uniform, k = row.levels >= BY_STEPS, row.levels % BY_STEPS
+    most = MAX_UNIFORM if uniform else MAX_LEVELS if bits is None else 2**bits
+    if uniform and bits is not None:
+        raise PayloadError(f"uniform steps in a record of {bits} bits")
+    if measure and not uniform:
+        raise PayloadError(f"moments in {measure}, but not in uniform steps")
+    if not 1 <= k <= most:
+        raise PayloadError(f"{k} levels, at most {most} are allowed")
     n = sum(t.size for t in tensors)
-    alphabet = Alphabet(name, tensors, n, kind.k, kind.uniform, tables.get(name))
+    alphabet = Alphabet(name, tensors, n, k, uniform, tables.get(name))
     payload = take_head(row, data, alphabet)
-    levels = kind.take(data, len(tensors))
+    levels, sizes = np.zeros(k, np.float32), no_sizes()
+    if not uniform:
+        levels[1:] = aligned(data.take(levels[1:].nbytes), np.float32)
+    elif k > 1:
+        (step_size,) = aligned(data.take(4), np.float32)
+        levels[:] = levels_of(step_size, k)
+        if measure == SIZES:
+            sizes = aligned(data.take(4 * len(tensors)), np.float32)
     shape = tensors[0].shape if len(tensors) == 1 else (n,)
-    encoded = Encoded(payload, levels, shape, bits, coding.coder, kind.uniform)
+    encoded = Encoded(payload, levels, shape, bits, coding.coder, uniform, measure, sizes)
     return Head(tensors, name, encoded)
-
-
-@dataclass(frozen=True)
-class _LevelsKind:
-    """What a row says of the levels.
-
-    k: their number. uniform: whether they are multiples of one step size. is_batch: whether each
-    tensor has levels of its own.
-    """
-
-    k: int
-    uniform: bool
-    is_batch: bool
-
-    @classmethod
-    def of(cls, levels: int, may_be_batch: bool, bits: int | None) -> _LevelsKind:
-        """The kind in the row's number of levels. Raises PayloadError.
-
-        bits: of priority promotion, or None.
-        """
-        k, uniform = levels, levels >= BY_STEPS
-        is_batch = may_be_batch and OF_BATCH <= k < BY_STEPS
-        k -= BY_STEPS if uniform else OF_BATCH if is_batch else 0
-        most = MAX_UNIFORM if uniform else MAX_LEVELS if bits is None else 2**bits
-        if uniform and bits is not None:
-            raise PayloadError(f"uniform steps in a record of {bits} bits")
-        if not 1 <= k <= most:
-            raise PayloadError(f"{k} levels, at most {most} are allowed")
-        return cls(k, uniform, is_batch)
-
-    def take(self, data: Pieces, n_tensors: int) -> NDArray[np.float32]:
-        """The levels as in `Encoded`. Raises PayloadError."""
-        if self.is_batch:
-            return _take_batch_levels(data, self.k, n_tensors)
-        levels = np.zeros(self.k, np.float32)
-        if not self.uniform:
-            levels[1:] = aligned(data.take(levels[1:].nbytes), np.float32)
-        elif self.k > 1:
-            (step_size,) = aligned(data.take(4), np.float32)
-            levels[:] = levels_of(step_size, self.k)
-        return levels
-
-
-def _take_batch_levels(data: Pieces, k: int, n_tensors: int) -> NDArray[np.float32]:
-    """The levels of a batch: float32 (k, n_tensors). Raises PayloadError."""
-    if k * n_tensors > MAX_BATCH_LEVELS:
-        raise PayloadError(f"{k * n_tensors} levels of a batch, too many")
-    dtype = np.dtype(np.uint8 if k <= 256 else np.uint16)
-    numbers = aligned(data.take(n_tensors * dtype.itemsize), dtype).astype(np.int64)
-    if numbers.max() != k - 1:
-        raise PayloadError(f"{k} levels of a batch whose tensors have up to {numbers.max()}")
-    levels = np.zeros((n_tensors, k), np.float32)
-    stored = aligned(data.take(4 * int(numbers.sum())), np.float32)
-    levels[:, 1:][np.arange(1, k) <= numbers[:, None]] = stored
-    return levels.T

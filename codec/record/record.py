@@ -230,7 +230,7 @@ def header_nbytes(
         allowance: The record's.
     """
     by_alphabet = list(alphabets(layout, coding.scope))
-    n_alphabets = sum(not tensors[0].alone for tensors in by_alphabet)
+    n_alphabets = sum(not tensors[0].measure for tensors in by_alphabet)
     payload = np.empty(int(allowance.nbytes), np.uint8)  # nobody reads or writes it
     arrays: Arrays = {ARRAY: payload} if by_alphabet else {}
     empty = Delta((), exact, (), coding, transition=transition, rest=LONGEST_REST)
@@ -238,9 +238,9 @@ def header_nbytes(
     nbytes = 8 + len(json_bytes({"__metadata__": entries["__metadata__"]})) - payload.size
     nbytes += sum(_entry_nbytes(name, entries[name]) for name in (ARRAY, MORE) if name in entries)
     # Offsets have more digits if the record takes all bytes that it may, and if the array also has
-    # tensors that are alone, which the budget does not pay for.
+    # moments, which the budget does not pay for.
     most_nbytes = max(payload.nbytes, int(min(allowance.most, layout.lossy_nbytes)))
-    most_nbytes += sum(t.track_nbytes for t in layout.tensors if t.alone)
+    most_nbytes += sum(t.track_nbytes for t in layout.tensors if t.measure)
     more_digits = len(str(most_nbytes)) - len(str(payload.nbytes))
     return nbytes + ROW_NBYTES * n_alphabets + OFFSETS * more_digits
 

@@ -20,7 +20,6 @@ from codec.scheme.delta import Delta
 from codec.scheme.limits import LOOK
 from codec.scheme.track import ArrayTrack
 from codec.scheme.transition import Transition
-from codec.state.moments import bounded
 from codec.state.selection import Selection
 from codec.state.tensors import COPIED, Arrays, Layout, from_arrays
 from codec.state.tree import Parts, unflatten
@@ -102,17 +101,14 @@ class Track(ArrayTrack):
     def restore(self) -> dict[Any, Any]:
         """The state or the part of it as saved: nested, in its libraries and dtypes, in new arrays.
 
-        Lossy second moments of Adam are raised to what the first moments imply, see `moments`.
-
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
             StructureError: After its edits, a text is not a valid value.
             SettingsError: A pattern of the selection matches nothing.
         """
-        arrays = bounded(self.arrays, self.layout, self.values)
         if self.selection is not None:
-            return self.selection.state_of(arrays, self.layout, self.values)
-        tensors = from_arrays(arrays, self.layout)
+            return self.selection.state_of(self.arrays, self.layout, self.values)
+        tensors = from_arrays(self.arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def _values_after(self, delta: Delta) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from codec.record.track import Track
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
+from codec.state.moments import paired
 from codec.state.policy import Policy, describe_moments, moments_among
 from codec.state.tensors import Layout, signature, to_arrays
 from codec.state.tree import Parts, every_name, flatten
@@ -154,7 +155,7 @@ class Checkpointer:
         # A resumed chain logged both when it began, but not moments that come later.
         self._says_models = self._says_moments = self._recorder.step is None
         if (tracker := self._recorder.tracker) is not None:
-            self._says_moments = not any(t.alone for t in tracker.track.layout.tensors)
+            self._says_moments = not any(t.measure for t in tracker.track.layout.tensors)
 
     @property
     def tracker(self) -> Tracker[Track] | None:
@@ -360,5 +361,5 @@ class Front:
     def _layout_of(self, parts: Parts) -> Layout:
         moments = moments_among(parts.tensors)
         ties, spec = parts.ties, self._policy.spec
-        specs = (spec(t, name, ties.get(name, ()), moments) for name, t in parts.tensors.items())
-        return Layout(tuple(specs), parts.structure)
+        specs = [spec(t, name, ties.get(name, ()), moments) for name, t in parts.tensors.items()]
+        return Layout(tuple(paired(specs)), parts.structure)

@@ -465,7 +465,7 @@ def _summary(
         ends[0],
         record.exact_nbytes,
         layout.lossy_nbytes,
-        nbytes_of(group for group in groups if group.tensors[0].alone),
+        nbytes_of(group for group in groups if group.tensors[0].measure),
         *(delta.rest or (0.0, 0.0) if delta else (0.0, 0.0)),
         reason,
     )

@@ -163,7 +163,7 @@ class Budget:
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """Subtract the bytes of an alphabet."""
-        if tensors[0].alone:
+        if tensors[0].measure:
             return
         self._spent += nbytes
         if tensors[0].family.is_model:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from codec.errors import SettingsError
-from codec.state.family import Family, Target
+from codec.state.family import MEASURES, Family, Target
 
 from .budget import check_budget
 from .coders import RUNLENGTH, coder_of
 from .distance import check_distance
+from .measures import check_step
 from .quantize import check_bits
 from .uniform import check_tolerance
 
@@ -160,7 +161,7 @@ class Coding:
         root of its second moments, so a small moment that kept its old value would make the next
         update far too large.
         """
-        if family.is_model:
+        if family.is_model or family.measure:
             return self
         target: dict[str, Any] = {family.target.name: family.target.number} if family.target else {}
         return self.keeping(**target)
@@ -185,4 +186,7 @@ class Coding:
 def check_targets(targets: Iterable[Target]) -> None:
     """Raise SettingsError if a target of a policy is out of range."""
     for target in targets:
-        Coding().of(Family(target=target))
+        if target.name in MEASURES:
+            check_step(target.number or 0.0)
+        else:
+            Coding().of(Family(target=target))

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import StateMismatchError
+from codec.state.family import OCTAVES, ROOTS
+from codec.state.moments import second_of
 from codec.state.tensors import Arrays, Layout, TensorSpec
 
 from .coding import Coding
@@ -24,10 +26,10 @@ from .transition import Transition
 
 @dataclass(frozen=True)
 class Group:
-    """Tensors that share one alphabet: the whole model, a single tensor, or a batch.
+    """Tensors that share one alphabet: the whole model, a single tensor, or moments of a kind.
 
     tensors: their specs, in the order of their elements. encoded: their codes. remainder: what the
-    step leaves of the tensors' change; NOTHING if read from a record, and for a batch.
+    step leaves of the tensors' change; NOTHING if read from a record, and for moments.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -75,6 +77,11 @@ class Delta:
     rest: Rest | None = None
     transition: Transition | None = None
     all_tables: Mapping[str, CodeTable] | None = None
+
+    @property
+    def in_order(self) -> list[Group]:
+        """The groups in the order of applying: second moments first, see `moments_first`."""
+        return sorted(self.groups, key=lambda group: moments_first(group.tensors))
 
     @property
     def nbytes(self) -> int:
@@ -170,8 +177,11 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
     lossy = [t.name for group in delta.groups for t in group.tensors]
     for name in () if out is None else (*unchanged, *lossy):
         target[name][...] = state[name]
-    for group in delta.groups:
-        advance(group.encoded, Segments([target[t.name] for t in group.tensors]), CHANGE)
+    for group in delta.in_order:
+        tensors = group.tensors
+        in_roots = tensors[0].measure == ROOTS
+        roots = [target[second_of(t.name)] for t in tensors] if in_roots else ()
+        advance(group.encoded, Segments([target[t.name] for t in tensors], (), roots), CHANGE)
     for name, array in delta.exact_after(state).items():
         target[name][...] = array
 
@@ -223,6 +233,11 @@ def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
         bits = f"u{delta.dtype.itemsize}"
         delta = np.where(array.view(bits) == track.view(bits), delta.dtype.type(0), delta)
     return delta
+
+
+def moments_first(tensors: Sequence[TensorSpec]) -> bool:
+    """Sort key of alphabets: second moments are moved before the first ones that need them."""
+    return tensors[0].measure != OCTAVES
 
 
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 N_BINS = 512
 NON_FINITE_FIELD = 255
 MAGNITUDE, MANTISSA = np.uint32(0x7FFFFFFF), np.uint32(0x7FFFFF)
+OCTAVE = 2.0**23  # by how much a number's bits, as an integer, grow when it doubles
 FINE_SHIFT = np.uint32(17)  # of a magnitude: 64 fine bins an octave
 N_FINE = (NON_FINITE_FIELD + 1) << 6
 

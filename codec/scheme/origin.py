@@ -110,4 +110,4 @@ def weights_of(layout: Layout) -> tuple[str, ...]:
 
 
 def _is_weight(t: TensorSpec) -> bool:
-    return t.lossy and not t.alone
+    return t.lossy and not t.measure

@@ -108,7 +108,7 @@ class Payload(ABC):
         TITLE: The kind's name within a sentence.
         CLASSES: The numbers `classes` in a row that tell the kind.
         SHARED: Whether values share its bits, so that no value has a code word. `element_bits` then
-            says how many bits each one takes. No payload of a batch.
+            says how many bits each one takes.
         table: The code table; None for a kind without code words.
     """
 
@@ -251,7 +251,7 @@ class Constant(Payload):
             return sums
         for i, track in enumerate(segments.arrays[0]):
             with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
-                moved = track + (levels[1, i] if levels.ndim == 2 else levels[1])
+                moved = track + levels[1]
             sums[i] = (digest(moved) - digest(track)) % 2**64
             if mode == CHANGE:
                 track[...] = moved
@@ -307,7 +307,7 @@ class Moving:
 
     Args:
         segments: The track; None where it is left alone.
-        levels: (k,), or (k, tensors) in a batch.
+        levels: (k,).
         mode: See `stream.advance`.
         pieces: How many.
     """
@@ -316,9 +316,7 @@ class Moving:
         tracks, starts = np.zeros(0, np.uint64), np.zeros(1, np.int64)
         if segments is not None:
             tracks, starts = segments.addresses.tracks, segments.starts
-        flat = np.array(levels.T, order="C").reshape(-1)
-        stride = len(levels) if levels.ndim == 2 else 0
-        self._track = (tracks, starts, flat, stride, mode)
+        self._track = (tracks, starts, np.ascontiguousarray(levels), mode)
         self._sums = np.zeros((pieces, tracks.size), np.uint64)
 
     def track(self, i: int, scratch: workers.Scratch) -> Track:

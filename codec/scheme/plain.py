@@ -1,8 +1,9 @@
 """The whole scheme in numpy: what the compiled kernels do, to be read first.
 
     arrays      u, what is saved, and the track it is compared with
-    buckets     collect, promote, quantize_batch     u - track becomes codes, and a level for each
+    buckets     collect, promote                     u - track becomes codes, and a level for each
     steps       magnitudes, steps, squares_left
+    moments     measure, move                        steps of an optimizer's moments
     tokens      settle, settle_tokens                runs of zeros and the code after them
     code words  code_lengths, canonical, pack_lengths, unpack_lengths, token_bits
     bits        write, read
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 from codec import reader
 from codec.errors import StreamError
 from codec.reader import ContextCode, ReadError, Tokens
+from codec.state.family import OCTAVES
 
 from . import runlength
 from .limits import (
@@ -43,10 +45,12 @@ from .limits import (
     MAX_LENGTH,
     N_BINS,
     NON_FINITE_FIELD,
+    OCTAVE,
     UNIT,
 )
 
 if TYPE_CHECKING:
+    from .measures import Scale
     from .residual import Elements
     from .survivors import Segments, Survivors
 
@@ -223,7 +227,7 @@ def _threshold(count: Integers, keep: int, least: int) -> int:
     return max(least, int(fields[0]) << 23) if fields.size else least
 
 
-def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], Floats, float]:
+def promote(bins: Bins, keep: int) -> tuple[NDArray[np.uint16], Floats, float]:
     """Priority promotion: the ``keep`` largest bins get a code, and its level.
 
     A bin's level is the middle of its extreme members. Bins are ordered by falling exponent, then
@@ -232,7 +236,6 @@ def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], 
     Args:
         bins: Of u - track.
         keep: How many bins.
-        cautious: Whether a negative bin's level is its member closest to zero instead.
 
     Returns:
         The code of each bin, uint16 (512,); levels, float32 (k,), 0 first; and by how much the sum
@@ -246,7 +249,7 @@ def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], 
     code_of_bin = np.zeros(N_BINS, np.uint16)
     code_of_bin[promoted] = np.arange(1, promoted.size + 1)
     levels = np.zeros(promoted.size + 1, np.float32)
-    levels[1:] = np.where(cautious & (promoted > 255), near[order], middles[order])
+    levels[1:] = middles[order]
     levels[1:][promoted > 255] *= -1
     # A member v that moves by r leaves (v - r)^2 instead of v^2: 2 v r - r^2 less.
     rising = np.sort(promoted)
@@ -256,37 +259,6 @@ def promote(bins: Bins, keep: int, cautious: bool) -> tuple[NDArray[np.uint16], 
     totals = np.ldexp(bins.mantissas[rising] + leading, np.maximum(fields, 1) - 150)
     gains = 2 * totals * r - members * r * r
     return code_of_bin, levels, float(_sums_in_order(gains, np.zeros(1, np.int64))[0])
-
-
-def quantize_batch(
-    segments: Segments, keep: int, codes: Array, levels: Floats
-) -> tuple[Integers, Integers, Integers]:
-    """Quantize u - track in exponent buckets, each tensor by itself.
-
-    A tensor without negative values gets cautious levels, see `promote`.
-
-    Args:
-        segments: u and the track.
-        keep: Bins of each tensor.
-        codes: uint8 or uint16 (n,), filled.
-        levels: float32 (tensors, > keep or 513), filled up to the last code of each tensor.
-
-    Returns:
-        For each tensor its last code, and the exponent field of its largest change; int64 (513,),
-        how often each code but 0 occurs.
-    """
-    n_codes, highest = np.zeros((2, len(segments.arrays[0])), np.int64)
-    counts = np.zeros(N_BINS + 1, np.int64)
-    bits = difference(segments).view(np.uint32)
-    for i, (begin, end, _, u) in enumerate(_tensors(segments)):
-        own = bits[begin:end]
-        bins = Bins.of(own)
-        code_of_bin, own_levels, _ = promote(bins, keep, cautious=bool((u >= 0).all()))
-        codes[begin:end] = codes_of(own, code_of_bin)
-        levels[i, : own_levels.size] = own_levels
-        n_codes[i], highest[i] = own_levels.size - 1, int(bins.high.max()) >> 23
-        counts[code_of_bin[code_of_bin > 0]] += bins.members[code_of_bin > 0]
-    return n_codes, highest, counts
 
 
 # Uniform steps
@@ -770,20 +742,19 @@ def advance(
         segments: The track.
         positions: int64.
         codes: The code at each of them.
-        levels: float32 (k,), or (k, tensors) in a batch.
+        levels: float32 (k,).
         mode: CHANGE to move the track; else only digests are computed.
 
     Returns:
         By how much the digest of each tensor changes, uint64 (tensors,).
     """
-    columns = levels.reshape(len(levels), -1)
     sums = np.zeros(len(segments.arrays[0]), np.uint64)
     for i, (begin, end, track, _) in enumerate(_tensors(segments)):
         own = slice(*np.searchsorted(positions, (begin, end)).tolist())
-        at, column = positions[own] - begin, columns[:, i if columns.shape[1] > 1 else 0]
+        at = positions[own] - begin
         old = track[at]
         with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
-            new = old + column[codes[own]]
+            new = old + levels[codes[own]]
         sums[i] = (digest_of(at, new) - digest_of(at, old)) % 2**64
         if mode == CHANGE:
             track[at] = new
@@ -801,6 +772,62 @@ def digest_of(index: Integers, values: Floats) -> int:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return int((z ^ (z >> np.uint64(31))).sum(dtype=np.uint64))
+
+
+# Moments of an optimizer, see measures
+
+
+def measure(
+    segments: Segments, scale: Scale, most: int, codes: NDArray[np.uint16]
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Quantize u - track in steps of a measure, to the nearest one.
+
+    Args:
+        segments: u and the track.
+        scale: What a step is.
+        most: Limit of the number of steps.
+        codes: (n,), filled: 2q - 1 for q steps, -2q for fewer than 0.
+
+    Returns:
+        How often each code occurs, int64 (2 * most + 1,); and for each tensor whether steps cannot
+        express its change.
+    """
+    lost, step = np.zeros(len(segments.arrays[0]), np.bool_), float(scale.step)
+    for i, (begin, end, track, u) in enumerate(_tensors(segments)):
+        with np.errstate(all="ignore"):  # what is not finite is lost
+            if scale.measure == OCTAVES:
+                old, now = (a.view(np.int32).astype(np.float64) for a in (track, u))
+                steps = np.rint((now - old) / (step * OCTAVE))
+                steps += old + np.floor(steps * step * OCTAVE + 0.5) < 0
+                fits = (old >= 0) & (now >= 0)
+            else:
+                steps = np.rint((u.astype(np.float64) - track) / (step * scale.unit(i)))
+                fits = np.ones(u.shape, np.bool_)
+            fits &= np.abs(steps) <= most
+            steps = np.where(fits, steps, 0.0)
+            new = scale.moved(track, (steps * step).astype(np.float32), i)
+        lost[i] = not (fits & np.isfinite(new)).all()
+        codes[begin:end] = np.where(steps > 0, 2 * steps - 1, -2 * steps)
+    return np.bincount(codes, minlength=2 * most + 1), lost
+
+
+def move(
+    segments: Segments, scale: Scale, codes: NDArray[np.uint16], levels: Floats, mode: int
+) -> NDArray[np.uint64]:
+    """Move the track by codes in a measure; elements of code 0 stay as they are.
+
+    codes: (n,). levels: float32 (k,), multiples of the step. mode, returns: as for `advance`.
+    """
+    sums = np.zeros(len(segments.arrays[0]), np.uint64)
+    for i, (begin, end, track, _) in enumerate(_tensors(segments)):
+        own = codes[begin:end]
+        at = np.flatnonzero(own)
+        with np.errstate(all="ignore"):
+            new = scale.moved(track, levels[own], i)[at]
+        sums[i] = (digest_of(at, new) - digest_of(at, track[at])) % 2**64
+        if mode == CHANGE:
+            track[at] = new
+    return sums
 
 
 # Residuals: exact tensors, see residual

@@ -202,18 +202,15 @@ class Histogram:
             level=np.arange(1, bins.size + 1, dtype=np.uint16),
         )
 
-    def promote(self, keep: int | None, n: int, *, cautious: bool = False) -> Promotion:
+    def promote(self, keep: int | None, n: int) -> Promotion:
         """Promote the largest buckets.
 
         Args:
             keep: How many buckets; None for all.
             n: How many elements were counted, those in no bucket included.
-            cautious: The level of a negative bucket is its member closest to zero. The track then
-                stays at or above 0 while the values do: track + level >= track + delta, and
-                rounding keeps the order.
         """
         most = N_BINS if keep is None else min(keep, N_BINS)
-        new_code, levels, gain = _promoted(self.bins, most, cautious)
+        new_code, levels, gain = _promoted(self.bins, most)
         promoted = np.flatnonzero(new_code)
         counts = np.zeros(levels.size, np.int64)
         counts[new_code[promoted]] = self.count[promoted]
@@ -224,12 +221,10 @@ class Histogram:
 
 
 @twin_of(plain.promote)
-def _promoted(
-    bins: Bins, keep: int, cautious: bool
-) -> tuple[NDArray[np.uint16], NDArray[np.float32], float]:
+def _promoted(bins: Bins, keep: int) -> tuple[NDArray[np.uint16], NDArray[np.float32], float]:
     """See `plain.promote`."""
     levels, code_of_bin = np.zeros(keep + 1, np.float32), np.zeros(N_BINS, np.uint16)
-    k, gain = kernel.promote(bins, keep, cautious, code_of_bin, levels)
+    k, gain = kernel.promote(bins, keep, code_of_bin, levels)
     return code_of_bin, levels[: k + 1], gain
 
 

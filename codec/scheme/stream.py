@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import StreamError
+from codec.state.family import SIZES
 
 from . import prefix, tables
 from .coders import coder_of
+from .measures import Scale, move, no_sizes
 from .payload import Constant, Levels, Matrices, Payload, Sums, advance_survivors, matrix_of
 from .prefix import PrefixCode
 from .quantize import Quantized, empty_codes
@@ -28,8 +29,6 @@ from .uniform import MAX_STEPS, levels_of
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 MAX_UNIFORM = 2 * MAX_STEPS + 1
-# Levels of a batch, over all codes and tensors: MAX_LEVELS of 100,000 tensors, 256 MiB.
-MAX_BATCH_LEVELS = 2**26
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,13 @@ class Encoded:
 
     Attributes:
         payload: The codes, written.
-        levels: float32 (k,), levels[0] == 0.0. In a batch (k, t): each of the t tensors has levels
-            of its own, 0.0 for a code that it lacks.
+        levels: float32 (k,), levels[0] == 0.0.
         shape: The delta's.
         bits: x of priority promotion, or None.
         coder: The coder's name.
         uniform: Whether the levels are multiples of one step size, see `uniform`.
+        measure: One of `family.MEASURES` that steps are in; None for plain differences.
+        sizes: float32, that of each tensor; empty unless steps are in sizes and something changes.
     """
 
     payload: Payload
@@ -52,6 +52,8 @@ class Encoded:
     bits: int | None
     coder: str
     uniform: bool = False
+    measure: str | None = None
+    sizes: NDArray[np.float32] = field(default_factory=no_sizes)
 
     @property
     def k(self) -> int:
@@ -59,14 +61,9 @@ class Encoded:
         return len(self.levels)
 
     @property
-    def is_batch(self) -> bool:
-        """Whether each of its tensors has levels of its own, see `batch`."""
-        return self.levels.ndim == 2
-
-    @property
     def n_levels(self) -> int:
-        """How many levels other than 0 there are, summed over the tensors of a batch."""
-        return self.stored_levels.size if self.is_batch else self.k - 1
+        """How many levels other than 0 there are."""
+        return self.k - 1
 
     @property
     def payload_bits(self) -> int:
@@ -102,20 +99,15 @@ class Encoded:
     def stored_levels(self) -> NDArray[np.float32]:
         """float32: the levels as a record stores them.
 
-        All levels but the zero; or the step size alone; or, in a batch, the levels of one tensor
-        after the other.
+        All levels but the zero; or the step size alone, and the sizes.
         """
-        if self.is_batch:
-            return stored_levels(self.levels)
-        return self.levels[1 : 2 if self.uniform else None]
+        levels = self.levels[1 : 2 if self.uniform else None]
+        return np.concatenate((levels, self.sizes)) if self.sizes.size else levels
 
     @property
     def nbytes(self) -> int:
         """Bytes on disk: the payload with its head, and levels; without the row."""
-        levels = self.stored_levels.nbytes
-        if self.is_batch:
-            levels += numbers_of_levels(self.levels).nbytes
-        return self.payload.nbytes + levels
+        return self.payload.nbytes + self.stored_levels.nbytes
 
 
 def encode(
@@ -176,7 +168,7 @@ class LosslessStage:
     Attributes:
         coder: The coder's name.
         shape: The delta's.
-        matrices: Rows and columns of the tensors; () where only code words can serve, in a batch.
+        matrices: Rows and columns of the tensors; () where only code words can serve.
         previous: The code table sent last.
         bits: x of priority promotion, or None.
     """
@@ -298,9 +290,15 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
-    if e.is_batch and e.levels.shape[1] != len(segments.arrays[0]):
+    if e.measure is not None:
         n_tensors = len(segments.arrays[0])
-        raise StreamError(f"levels of {e.levels.shape[1]} tensors, not of {n_tensors}")
+        if e.k > 1 and e.measure == SIZES and e.sizes.size != n_tensors:
+            raise StreamError(f"sizes of {e.sizes.size} tensors, not of {n_tensors}")
+        if e.k == 1:
+            return np.zeros(n_tensors, np.uint64)
+        codes = e.payload.codes(segments.n, e.levels, e.uniform).astype(np.uint16, copy=False)
+        scale = Scale(e.measure, e.levels[1], segments.roots, e.sizes)
+        return move(segments, scale, codes, e.levels, mode)
     return e.payload.advance(e.levels, e.uniform, segments, mode)
 
 
@@ -323,42 +321,21 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError(f"levels that are not 1 to {most} float32 numbers")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
         raise StreamError("levels that are not zero, then finite numbers")
-    if e.uniform and (e.is_batch or not _are_steps(e.levels)):
+    if e.uniform and not _are_steps(e.levels):
         raise StreamError("levels are not multiples of a step size above 0")
     if not isinstance(e.payload, Payload):
         raise StreamError("a payload of no kind")
-    if e.payload.SHARED and e.is_batch:
-        raise StreamError(f"{e.payload.a_title()} of a batch")
+    if not (np.isfinite(e.sizes) & (e.sizes > 0)).all():
+        raise StreamError("sizes that are not above 0")
     e.payload.check(n, e.k)
-
-
-def numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.unsignedinteger[Any]]:
-    """Number of levels that a batch stores for each tensor: (t,) uint8, or uint16 if k > 256.
-
-    levels: (k, t). Code 0's level is not stored.
-    """
-    dtype: Any = np.uint8 if len(levels) <= 256 else np.uint16
-    return _numbers_of_levels(levels).astype(dtype)
-
-
-def stored_levels(levels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The levels of a batch as a vector, in the order of a record. levels: (k, t)."""
-    return levels[1:].T[np.arange(1, len(levels)) <= _numbers_of_levels(levels)[:, None]]
-
-
-def _numbers_of_levels(levels: NDArray[np.float32]) -> NDArray[np.int64]:
-    """int64 (t,): each tensor's last code with a level other than 0."""
-    codes = np.arange(len(levels))[:, None]
-    return np.where(levels != 0, codes, 0).max(axis=0)
 
 
 def _are_levels(levels: object, most: int) -> bool:
     return (
         isinstance(levels, np.ndarray)
         and levels.dtype == np.float32
-        and levels.ndim in (1, 2)
+        and levels.ndim == 1
         and 1 <= len(levels) <= most
-        and 0 not in levels.shape
     )
 
 

@@ -37,26 +37,31 @@ class Segments:
     Args:
         tracks: The arrays that are compared and changed; float32, C-contiguous.
         sources: The arrays that are saved, of the same sizes. Empty where only the track matters.
+        roots: The second moments beside them, see `measures.Scale`.
 
     Attributes:
         addresses: What kernels take.
     """
 
     def __init__(
-        self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
+        self,
+        tracks: Sequence[NDArray[np.float32]],
+        sources: Sequence[NDArray[np.float32]] = (),
+        roots: Sequence[NDArray[np.float32]] = (),
     ) -> None:
         self.arrays = (tuple(tracks), tuple(sources))  # kept alive: kernels use addresses
+        self.roots = tuple(roots)
         ends = itertools.accumulate((t.size for t in tracks), initial=0)
         self.starts = np.array(list(ends), np.int64)
-        self.addresses = Tensors(_addresses(sources), _addresses(tracks), self.starts)
+        self.addresses = Tensors(addresses_of(sources), addresses_of(tracks), self.starts)
         self.n = int(self.starts[-1])
 
     def with_sources(self, sources: Sequence[NDArray[np.float32]]) -> Segments:
         """The same tracks with other sources."""
         other = Segments.__new__(Segments)  # faster than `copy.copy`
-        other.arrays = (self.arrays[0], tuple(sources))
+        other.arrays, other.roots = (self.arrays[0], tuple(sources)), self.roots
         other.starts, other.n = self.starts, self.n
-        other.addresses = Tensors(_addresses(sources), self.addresses.tracks, self.starts)
+        other.addresses = Tensors(addresses_of(sources), self.addresses.tracks, self.starts)
         return other
 
 
@@ -294,7 +299,8 @@ def _are_dense(numbers: NDArray[np.int32]) -> bool:
     return int(numbers.sum(dtype=np.int64)) > numbers.size * (UNIT // 2)
 
 
-def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
+def addresses_of(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
+    """Where the data of each array begins: uint64 (arrays,)."""
     flat = [a if a.ndim == 1 else a.reshape(-1) for a in arrays]
     # The kernel is seven times as fast as numpy.
     address = instructions.address if takes_compiled() else _address

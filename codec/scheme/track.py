@@ -10,14 +10,18 @@ Not done here: values that are not tensors, digests of a whole track, parts (rec
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec.errors import TrackDigestError
+from codec.state.family import OCTAVES, ROOTS
+from codec.state.moments import second_of
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
 from .delta import Delta
@@ -79,9 +83,10 @@ class ArrayTrack:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
-        sums = dict(self.sums)
-        for group in delta.groups:
-            changes = advance(group.encoded, self.segments(group.tensors), mode)
+        sums, ahead = dict(self.sums), Ahead(self, mode)
+        for group in delta.in_order:
+            segments = ahead.segments(group.tensors)
+            changes = advance(group.encoded, segments, ahead.mode_of(group.tensors))
             for t, change in zip(group.tensors, changes.tolist()):
                 if t.name in sums:
                     sums[t.name] = (sums[t.name] + change) % 2**64
@@ -132,12 +137,51 @@ class ArrayTrack:
         A tensor that a part lacks is decoded into memory that nobody reads. The others are kept for
         the next call, because looking up an array's address takes a microsecond.
         """
-        own = self.arrays
-        arrays = [own[t.name] if t.name in own else np.zeros(t.shape, np.float32) for t in tensors]
+        arrays = [self.lossy_array(t) for t in tensors]
         segments = self._segments.get(tensors[0].name)
         if segments is None or not _are_same(segments.arrays[0], arrays):
             segments = self._segments[tensors[0].name] = Segments(arrays)
         return segments
+
+    def lossy_array(self, spec: TensorSpec) -> NDArray[np.float32]:
+        """Its array; zeros if a part lacks it."""
+        array = self.arrays.get(spec.name)
+        return np.zeros(spec.shape, np.float32) if array is None else array
+
+
+class Ahead:
+    """A track during a step, whose second moments are moved first: first moments need them.
+
+    mode: CHANGE moves the track; LOOK does not, so copies of second moments are moved instead.
+    """
+
+    def __init__(self, track: ArrayTrack, mode: int) -> None:
+        self._track, self.mode = track, mode
+        self._copies: Arrays = {}
+
+    def mode_of(self, tensors: Sequence[TensorSpec]) -> int:
+        """How the segments of an alphabet are moved."""
+        return CHANGE if tensors[0].measure == OCTAVES else self.mode
+
+    def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
+        """The arrays of an alphabet as kernels take them, with those that their steps need."""
+        measure = tensors[0].measure
+        if measure == OCTAVES and self.mode != CHANGE:
+            copies = {t.name: self._track.lossy_array(t).copy() for t in tensors}
+            self._copies |= copies
+            return Segments(list(copies.values()))
+        if measure == ROOTS:
+            return Segments([self._track.lossy_array(t) for t in tensors], (), self._roots(tensors))
+        return self._track.segments(tensors)
+
+    def _roots(self, tensors: Sequence[TensorSpec]) -> list[NDArray[np.float32]]:
+        names = [second_of(t.name) for t in tensors]
+        arrays = ChainMap(self._copies, self._track.arrays)
+        # A part that lacks a first moment may also lack the second one.
+        return [
+            arrays[name] if name in arrays else np.zeros(t.shape, np.float32)
+            for t, name in zip(tensors, names)
+        ]
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import StateMismatchError, TrackDigestError
+from codec.state.family import SIZES
 from codec.state.tensors import (
     Arrays,
     Layout,
@@ -22,11 +23,19 @@ from codec.state.tensors import (
 )
 from codec.state.tree import describe_difference
 
-from . import batch, uniform
+from . import measures, uniform
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
-from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
+from .delta import (
+    Delta,
+    Group,
+    alphabet_name,
+    alphabets,
+    check_fits,
+    difference,
+    moments_first,
+)
 from .digest import digest
 from .distance import fit_distance
 from .limits import CHANGE, LOOK
@@ -35,9 +44,9 @@ from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
 from .residual import residual_of
 from .stream import LosslessStage, Message, code
-from .survivors import Segments, collected
+from .survivors import Segments, collected, packed
 from .tables import CodeTable
-from .track import ArrayTrack
+from .track import Ahead, ArrayTrack
 from .uniform import Steps, UniformQuantizer
 
 Header = Callable[[Arrays, Allowance], int]
@@ -180,9 +189,10 @@ class Tracker(Generic[T]):
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
             budget = Budget(allowance, track.layout, coding.coder, header(stored, allowance))
-        by_alphabet = list(alphabets(track.layout, coding.scope))
-        for tensors in sorted(by_alphabet, key=budget.order) if budget else by_alphabet:
-            group, exact_names = self._encode_group(tensors, arrays, mode, budget, sums)
+        by_alphabet, ahead = list(alphabets(track.layout, coding.scope)), Ahead(track, mode)
+        in_order = sorted(by_alphabet, key=budget.order) if budget else by_alphabet
+        for tensors in sorted(in_order, key=moments_first):
+            group, exact_names = self._encode_group(tensors, arrays, ahead, budget, sums)
             if group:
                 groups[tensors[0].name] = group
             non_finite |= exact_names
@@ -192,7 +202,7 @@ class Tracker(Generic[T]):
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
         coded = tuple(groups[first.name] for first, *_ in by_alphabet if first.name in groups)
-        weights = (group.remainder for group in coded if not group.tensors[0].alone)
+        weights = (group.remainder for group in coded if not group.tensors[0].measure)
         remainder = sum(weights, NOTHING)
         return Delta(
             coded,
@@ -209,7 +219,7 @@ class Tracker(Generic[T]):
         self,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
-        mode: int,
+        ahead: Ahead,
         budget: Budget | None,
         sums: dict[str, int],
     ) -> tuple[Group | None, set[str]]:
@@ -217,24 +227,24 @@ class Tracker(Generic[T]):
 
         sums: Name -> digest, updated in place.
         """
-        segments = self.track.segments(tensors).with_sources([arrays[t.name] for t in tensors])
+        segments = ahead.segments(tensors).with_sources([arrays[t.name] for t in tensors])
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
         coding = self.coding.of(tensors[0].family)
         quantize = self._in_steps if coding.uniform else self._in_buckets
-        if tensors[0].alone and len(tensors) > 1:
-            quantize = self._in_batch
         try:
+            if tensors[0].measure:
+                return self._in_measure(tensors, arrays, ahead, segments, previous, sums), set()
             with (
                 np.errstate(all="ignore"),
                 quantize(coding, tensors, arrays, segments, budget, previous) as quantized,
             ):
-                self._moving = mode == CHANGE
-                encoded, changes = code(quantized.message, segments, mode)
+                self._moving = ahead.mode == CHANGE
+                encoded, changes = code(quantized.message, segments, ahead.mode)
         except UnquantizableError as exc:
             remaining = tuple(t for t in tensors if t.name not in exc.names)
             if not remaining:
                 return None, exc.names
-            group, more_names = self._encode_group(remaining, arrays, mode, budget, sums)
+            group, more_names = self._encode_group(remaining, arrays, ahead, budget, sums)
             return group, exc.names | more_names
         if budget:
             budget.spend(tensors, encoded.nbytes)
@@ -264,12 +274,7 @@ class Tracker(Generic[T]):
                     budget.lacks(tensors, fitted.nbytes)
                 yield Quantization(fitted.message, fitted.remainder)
             else:
-                # outside the model, values that are never negative stay so on the track
-                cautious = not tensors[0].family.is_model and all(
-                    arrays[t.name].min() >= 0 for t in tensors
-                )
-                keep = n_promoted(coding.bits)
-                p = histogram.promote(keep, survivors.n, cautious=cautious)
+                p = histogram.promote(n_promoted(coding.bits), survivors.n)
                 message = stage.message(survivors, p.counts, p.levels, final=p.final)
                 yield Quantization(message, delta.remainder(p))
 
@@ -280,25 +285,43 @@ class Tracker(Generic[T]):
         if beyond:
             raise UnquantizableError(beyond)
 
-    @contextmanager
-    def _in_batch(
+    def _in_measure(
         self,
-        coding: Coding,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
+        ahead: Ahead,
         segments: Segments,
-        budget: Budget | None,
         previous: CodeTable | None,
-    ) -> Iterator[Quantization]:
-        """Quantize each tensor in exponent buckets of its own; otherwise like `_in_buckets`.
+        sums: dict[str, int],
+    ) -> Group:
+        """Encode an optimizer's moments. Raises UnquantizableError for what steps cannot express.
 
-        budget is not used: a batch is outside it.
+        The arguments are those of `_encode_group`.
         """
-        quantized = batch.quantized(segments, n_promoted(coding.bits))
-        self._check_overflow([tensors[i] for i in np.flatnonzero(quantized.is_huge)], arrays)
-        stage = LosslessStage(coding.coder, _shape(tensors), previous=previous, bits=coding.bits)
-        with quantized.message(stage) as message:
-            yield Quantization(message, NOTHING)
+        target, coder = tensors[0].family.target, self.coding.coder
+        assert target is not None, "a measure has a step"
+        step = np.float32(target.number)
+        sizes = measures.no_sizes()
+        if target.name == SIZES:
+            sizes = measures.sizes_of([arrays[t.name] for t in tensors])
+        scale = measures.Scale(target.name, step, segments.roots, sizes)
+        limit = uniform.MAX_STEPS if coder_of(coder).counts_runs else uniform.MAX_STEPS_PLAIN
+        codes = np.empty(segments.n, np.uint16)
+        counts, lost = measures.measure(segments, scale, limit, codes)
+        if lost.any():
+            raise UnquantizableError({tensors[i].name for i in np.flatnonzero(lost)})
+        levels = uniform.levels_of(step, int(np.flatnonzero(counts).max(initial=0)) + 1)
+        stage = LosslessStage(coder, _shape(tensors), previous=previous)
+        with packed(codes) as survivors:
+            message = stage.message(survivors, counts[: levels.size], levels, uniform=True)
+            encoded, _ = code(message)
+        if levels.size == 1:  # nothing changes, so no size is needed
+            sizes = measures.no_sizes()
+        self._moving = ahead.mode == CHANGE
+        changes = measures.move(segments, scale, codes, levels, ahead.mode_of(tensors))
+        for t, change in zip(tensors, changes.tolist()):
+            sums[t.name] = (sums[t.name] + change) % 2**64
+        return Group(tensors, replace(encoded, measure=target.name, sizes=sizes))
 
     @contextmanager
     def _in_steps(
@@ -414,7 +437,7 @@ class Quantization:
 def _stage(
     coding: Coding, tensors: tuple[TensorSpec, ...], previous: CodeTable | None
 ) -> LosslessStage:
-    """The lossless stage of an alphabet that is no batch."""
+    """The lossless stage of an alphabet."""
     shape = _shape(tensors)
     return LosslessStage(coding.coder, shape, matrices_of(tensors), previous, coding.bits)
 

@@ -18,17 +18,19 @@ from pathlib import Path
 import numpy as np
 
 from codec import child
+from codec.state.family import OCTAVES
 from codec.state.tensors import TensorSpec
 
-from . import batch, huffman, twins
+from . import huffman, measures, twins
 from .coders import CODERS, CONTEXT
 from .kernels import machine
-from .limits import UNIT
+from .limits import LOOK, UNIT
 from .quantize import quantize
 from .residual import residual_of
 from .stream import decode, encode
 from .survivors import PROBED, Segments
 from .tracker import Tracker
+from .uniform import NARROW
 
 SPARING = 256  # of so many values, one
 NS_A_VALUE = 600  # of a save without kernels, its check included
@@ -210,8 +212,10 @@ def _call_all() -> None:
     few = {"w": values[:UNIT]}
     tracker = Tracker({"w": start["w"][:UNIT]}, distance=0.5)
     tracker.commit(tracker.prepare(few))
-    read_only = np.frombuffer(values.tobytes(), np.float32)  # as arrays of a record are
-    batch.quantized(Segments([start["w"]], [read_only]), keep=7)
+    scale = measures.Scale(OCTAVES, np.float32(0.25))
+    codes, ones = np.empty(values.size, np.uint16), np.ones_like(values)
+    counts, _ = measures.measure(Segments([ones], [ones]), scale, NARROW, codes)
+    measures.move(Segments([ones]), scale, codes, np.zeros(counts.size, np.float32), LOOK)
     _beside.check()
     old = np.arange(4096, dtype=np.int32)
     residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))

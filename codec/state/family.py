@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_BITS = 8  # of priority promotion
+# Measures of an optimizer's moments, see `scheme.measures`: what one step is a multiple of.
+OCTAVES, ROOTS, SIZES = MEASURES = ("octaves", "roots", "sizes")
 
 
 @dataclass(frozen=True)
@@ -12,8 +13,8 @@ class Target:
     """How much of a change a delta keeps.
 
     Attributes:
-        name: "bits", "tolerance" or "distance".
-        number: Bits, None for all buckets; else the tolerance or the distance. See `Coding`.
+        name: "bits", "tolerance" or "distance", see `Coding`; or one of MEASURES.
+        number: Bits, None for all buckets; else the tolerance, the distance or the step.
     """
 
     name: str
@@ -24,7 +25,7 @@ class Target:
         """The target in a text such as "bits=3" or "tolerance=1e-4"; None for other texts."""
         name, _, number = text.partition("=")
         try:
-            if name in ("tolerance", "distance"):
+            if name in ("tolerance", "distance", *MEASURES):
                 return cls(name, float(number))
             if name == "bits":
                 return cls(name, None if number == "all" else int(number))
@@ -50,7 +51,7 @@ class Family:
 
     @classmethod
     def of(cls, text: str) -> Family:
-        """The family with this text: "", "exp_avg", "distance=0.1" or "bits=3 exp_avg"."""
+        """The family with this text: "", "exp_avg", "distance=0.1" or "roots=0.5 exp_avg"."""
         head, _, name = text.partition(" ")
         family = cls(name, Target.of(head))
         return family if family.target and str(family) == text else cls(text)
@@ -65,12 +66,10 @@ class Family:
         return not self.name and not self.target
 
     @property
-    def alone(self) -> bool:
-        """Whether each tensor has levels of its own, as an optimizer's moments have."""
+    def measure(self) -> str | None:
+        """One of MEASURES for moments of an optimizer; None for all others."""
         target = self.target
-        if not self.name or target is None or target.name != "bits":
-            return False
-        return target.number is None or 1 <= target.number <= MOST_BITS
+        return target.name if self.name and target and target.name in MEASURES else None
 
 
 MODEL = Family()

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from codec.caps import names_of
 from codec.errors import SettingsError, StateMismatchError
 
-from .moments import bounded
 from .tensors import Arrays, Layout, from_arrays, is_tensor
 from .tree import Parts, unflatten
 
@@ -92,7 +91,7 @@ class ModuleLoader:
                 "module"
             )
         own_arrays = {t.name: arrays[t.name] for t in needed.tensors}
-        tensors = from_arrays(bounded(own_arrays, needed), needed)
+        tensors = from_arrays(own_arrays, needed)
         pairs = [
             pair
             for where, module in self._modules.items()

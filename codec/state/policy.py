@@ -2,13 +2,10 @@
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
 a target of its own, "distance=0.1" or "bits=4". A model's tensors of one target are a family: they
-share an alphabet. An optimizer's tensors with a target have levels of their own, because magnitudes
-differ from layer to layer, and shared levels would keep only the largest. Small tensors of one
-kind are a family, "bits=3 exp_avg", and share only a code table, see `scheme.batch`. A large tensor
-is a family by itself, "bits=3 optimizer/state/0/exp_avg".
+share an alphabet.
 
-Running means of gradients and of their squares are lossy too, with the target MOMENT. They are
-recognised by name, see `moments_among`.
+An optimizer's moments are lossy too, each in steps of its measure, see `scheme.measures`. They are
+recognised by name, see `moments_among`. Those of one kind are a family, "roots=0.5 exp_avg".
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -25,7 +22,7 @@ from typing import Any, TypeAlias
 
 from codec.errors import SettingsError
 
-from .family import Family, Target
+from .family import MEASURES, OCTAVES, ROOTS, SIZES, Family, Target
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec, spec_of
 
 _log = logging.getLogger(__name__)
@@ -33,26 +30,33 @@ _log = logging.getLogger(__name__)
 LOSSY, EXACT, SKIP = MODES = ("lossy", "exact", "skip")
 Mode: TypeAlias = str | Target  # one of MODES, or a target, which means lossy
 OPTIONAL = "?"  # after a mode or target: its pattern may match nothing
-TARGETS = ("bits", "tolerance", "distance")
+TARGETS = ("bits", "tolerance", "distance", *MEASURES)
+SECOND, FIRST, OWN = Target(OCTAVES, 0.25), Target(ROOTS, 0.5), Target(SIZES, 0.5)
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
 # Statistics of a batch norm: small, and the variance is never negative.
 STATISTICS = ("running_mean", "running_var")
+# Moments, by the names of torch's optimizers and of Hugging Face's Adafactor: the step of each in
+# its measure. See docs/explanation/results.md.
+MEASURE_OF = {
+    **dict.fromkeys(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "acc_delta", "sum"), SECOND),
+    **dict.fromkeys(("exp_avg_sq_row", "exp_avg_sq_col", "row_var", "col_var", "variance"), SECOND),
+    **dict.fromkeys(("exp_inf",), SECOND),
+    **dict.fromkeys(("momentum_buffer", "grad_avg"), OWN),
+    "exp_avg": FIRST,
+}
+# All that these optimizers keep of a parameter.
+PARAMETER_STATE = MEASURE_OF.keys() | {"step", "mu_product", "RMS"}
+ADAFACTOR = {"RMS", "exp_avg_sq_row"}
+NO_MOMENTS: Mapping[str, Target] = {}
 # Names that optimizers give to their state of each parameter.
-MOMENTS = (
-    *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"),
-    *("grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight"),
+MOMENTS = (*MEASURE_OF, "prev", "mu", "nu", "master_weight")
+POSSIBLE_TARGETS = (
+    "distance=D, tolerance=T or bits=X; an optimizer's moments to octaves=S, roots=S or sizes=S"
 )
-# Running means of gradients and their squares, in SGD, Adam, AdamW, NAdam, RAdam and Muon of torch.
-LOSSY_MOMENTS = frozenset(("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"))
-PARAMETER_STATE = LOSSY_MOMENTS | {"step", "mu_product"}  # all that these keep of a parameter
-MOMENT = Target("bits", 3)  # the target of LOSSY_MOMENTS: see docs/explanation/results.md
 SUBSTANTIAL = 0.05  # share of all floats outside optimizers; smaller models are not reported
 MOST_NEAREST = 3  # names in the message about a pattern without a match
 MOST_COMPARED = 10_000  # names compared with such a pattern, in about a second
-# Elements; an optimizer's tensor of this size gets its own alphabet. Coding it takes as long as the
-# fixed part of an alphabet, about 0.4 ms.
-LARGE = 2**16
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
 
@@ -63,7 +67,7 @@ class Policy:
     A tensor with several names is exact if any of its names is, and skipped only if all are.
     Without a matching pattern, the floats of the model are lossy, float64 and tiny tensors apart:
     those below one of MODELS, and those whose own name has no slash. A batch norm's statistics are
-    exact. An optimizer's moments have the target MOMENT. Everything else is exact.
+    exact. An optimizer's moments are in steps of their measure. Everything else is exact.
 
     Every pattern has to match a name of the first state, see `check_matches`, unless its mode ends
     with the mark OPTIONAL: {"*/debug": "skip?"}.
@@ -72,7 +76,7 @@ class Policy:
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
         names = ", ".join(MODES)
-        rule = f"a policy maps patterns of names to {names}, distance=D, tolerance=T or bits=X"
+        rule = f"a policy maps patterns of names to {names}, {POSSIBLE_TARGETS}"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{rule}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
         self._patterns: dict[str, Mode] = {}
@@ -160,7 +164,7 @@ class Policy:
         self,
         name: str,
         ties: Iterable[str] = (),
-        moments: Collection[str] = (),
+        moments: Mapping[str, Target] = NO_MOMENTS,
         *,
         tree_name: str | None = None,
     ) -> Mode:
@@ -177,8 +181,8 @@ class Policy:
         if mode := self.mode_by_pattern(name):
             return mode
         name = tree_name or name
-        if name in moments:
-            return MOMENT
+        if target := moments.get(name):
+            return target
         return LOSSY if family(name).is_model and not name.endswith(STATISTICS) else EXACT
 
     def spec(
@@ -186,7 +190,7 @@ class Policy:
         value: Any,
         name: str,
         ties: Iterable[str] = (),
-        moments: Collection[str] = (),
+        moments: Mapping[str, Target] = NO_MOMENTS,
         *,
         tree_name: str | None = None,
         stored_name: str | None = None,
@@ -199,22 +203,24 @@ class Policy:
             name, ties, moments, tree_name: See `mode`.
 
         Raises:
-            SettingsError: A tolerance or distance of an optimizer's tensor: a second moment with an
-                error of either sign could become negative. Also what `spec_of` raises.
+            SettingsError: Another target of an optimizer's tensor than a measure: only a measure
+                keeps the next update close. Or a measure of another tensor. Also what `spec_of`
+                raises.
         """
         mode = self.mode(name, ties, moments, tree_name=tree_name)
         stored, tree_name = stored_name or name, tree_name or name
         spec = spec_of(stored, value, mode not in (EXACT, SKIP))
+        of_optimizer = is_of_optimizer(tree_name)
+        if mode == LOSSY and of_optimizer:
+            mode = moments.get(tree_name) or MEASURE_OF.get(_moment_of(_key(stored)), OWN)
         if not isinstance(mode, Target):
             return replace(spec, family=family(tree_name)) if spec.lossy else spec
-        if not is_of_optimizer(tree_name):
-            alphabet = Family(target=mode)
-        elif mode.name != "bits":
-            possible = f"{', '.join(MODES)} or bits=X"
-            raise SettingsError(f"{stored!r} is an optimizer's: no {mode}, only {possible}")
-        else:
-            alphabet = Family(stored if spec.size >= LARGE else _moment_of(_key(stored)), mode)
-        return replace(spec, family=alphabet) if spec.lossy else spec
+        if of_optimizer is not (mode.name in MEASURES):
+            possible = f"{', '.join(MODES)}, {POSSIBLE_TARGETS}"
+            whose = "an optimizer's" if of_optimizer else "no optimizer's"
+            raise SettingsError(f"{stored!r} is {whose}: no {mode}, only {possible}")
+        name = _moment_of(_key(stored)) if of_optimizer else ""
+        return replace(spec, family=Family(name, mode)) if spec.lossy else spec
 
     def mode_by_pattern(self, name: str) -> Mode | None:
         """The mode or target of the first pattern that matches; None if no pattern matches."""
@@ -249,11 +255,11 @@ def _prefixes(name: str) -> list[str]:
     return [name[: slash.start()] for slash in re.finditer("/", name)]
 
 
-def moments_among(names: Iterable[str]) -> frozenset[str]:
-    """The LOSSY_MOMENTS of optimizers that keep nothing but PARAMETER_STATE of a parameter.
+def moments_among(names: Iterable[str]) -> dict[str, Target]:
+    """The moments of optimizers that keep nothing but PARAMETER_STATE of a parameter, with their
+    targets.
 
-    Other optimizers may use these names for something else, so their tensors stay exact: Adamax has
-    "exp_inf" beside "exp_avg".
+    Other optimizers may use these names for something else, so their tensors stay exact.
     """
     below: dict[str, set[str]] = {}
     for name in names:
@@ -262,12 +268,14 @@ def moments_among(names: Iterable[str]) -> frozenset[str]:
             key, _, path = path.partition("/")
             below.setdefault(above, set()).add(key)
             above = f"{above}/{key}" if above else key
-    return frozenset(
-        f"{above}/{key}"
-        for above, keys in below.items()
-        if keys <= PARAMETER_STATE and not is_of_model(above) and _names_optimizer(above.split("/"))
-        for key in keys & LOSSY_MOMENTS
-    )
+    moments: dict[str, Target] = {}
+    for above, keys in below.items():
+        known = keys <= PARAMETER_STATE and _names_optimizer(above.split("/"))
+        if known and not is_of_model(above):
+            # Adafactor's is a mean of updates, which its second moments do not measure.
+            own = {"exp_avg": OWN} if keys & ADAFACTOR else {}
+            moments |= {f"{above}/{k}": (MEASURE_OF | own)[k] for k in keys & MEASURE_OF.keys()}
+    return moments
 
 
 def is_of_optimizer(name: str) -> bool:
@@ -316,22 +324,19 @@ def _moment_of(key: str) -> str:
 
 
 def describe_moments(tensors: Iterable[TensorSpec]) -> str:
-    """A sentence that names the tensors that are alone, and how to make them exact; "" without any.
-
-    See `TensorSpec.alone`.
-    """
-    alone = [t for t in tensors if t.alone]
-    if not alone:
+    """A sentence that names an optimizer's lossy moments, and how to make them exact; "" without
+    any."""
+    lossy = [t for t in tensors if t.measure]
+    if not lossy:
         return ""
-    keys = sorted({_key(t.name) for t in alone})
+    keys = sorted({_key(t.name) for t in lossy})
     moments = sorted({_moment_of(key) for key in keys})
     above = sorted({re.split("(?<=[/.])", key, maxsplit=1)[0] for key in keys})
     exact = ", ".join(f"{escaped(key) + '*'!r}: 'exact'" for key in above)
-    bits = ", ".join(sorted({str(t.family.target).removeprefix("bits=") for t in alone}))
-    n, nbytes = len(alone), sum(t.track_nbytes for t in alone)
+    n, nbytes = len(lossy), sum(t.track_nbytes for t in lossy)
     size = f"{nbytes / 1e6:,.1f} MB" if nbytes >= 1e6 else f"{nbytes:,} bytes"
     return (
-        f"the optimizer's moments are lossy, at {bits} bits: {n} tensor{'' if n == 1 else 's'} "
+        f"the optimizer's moments are lossy: {n} tensor{'' if n == 1 else 's'} "
         f"({', '.join(moments)}), {size} in float32. policy={{{exact}}} keeps them exact"
     )
 
@@ -343,7 +348,7 @@ def rules(texts: Iterable[str]) -> dict[str, str]:
         pattern, equals, mode = text.rpartition("=")
         if not equals:
             raise SettingsError(
-                "a policy is PATTERN=lossy, =exact, =skip, =distance=D, =tolerance=T or =bits=X, "
+                f"a policy is PATTERN=MODE, with {', '.join(MODES)}, {POSSIBLE_TARGETS}, "
                 f"with a ? at the end if the pattern may match nothing; got {text!r}"
             )
         for name in TARGETS:

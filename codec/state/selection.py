@@ -15,7 +15,8 @@ from typing import Any
 from codec.caps import names_of
 from codec.errors import SettingsError
 
-from .moments import seconds_of
+from .family import ROOTS
+from .moments import second_of
 from .policy import describe_separators
 from .tensors import Arrays, Layout, from_arrays
 from .tree import Parts, leaf_names, pruned, unflatten, value_names
@@ -49,19 +50,16 @@ class Selection:
         return any(_matches(name, pattern) for pattern in self.patterns)
 
     def names(self, layout: Layout) -> frozenset[str]:
-        """The tensors to read: those selected, and the first moments that bound second ones."""
+        """The tensors to read: those selected, and the second moments that first ones need."""
         if self._names_in_newest is None or self._names_in_newest[0] is not layout:
             selected = {
                 layout.tensors[number].name
                 for name, number in tensor_names(layout)
                 if self.selects(name)
             }
-            firsts = {
-                t.name
-                for t in layout.tensors
-                if any(name in selected or self.selects(name) for name in seconds_of(t.name))
-            }
-            self._names_in_newest = layout, frozenset(selected | firsts)
+            in_roots = (t for t in layout.tensors if t.measure == ROOTS)
+            seconds = {second_of(t.name) for t in in_roots if t.name in selected}
+            self._names_in_newest = layout, frozenset(selected | seconds)
         return self._names_in_newest[1]
 
     def state_of(self, arrays: Arrays, layout: Layout, values: tuple[str, ...]) -> dict[Any, Any]:

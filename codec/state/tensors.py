@@ -68,6 +68,7 @@ _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
 COPIED = 256  # bytes; up to here copying an array to bytes takes less time than a view of bytes
 LOSSY_DTYPES = ("F32", "F16", "BF16")
+LARGEST = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120}  # a track in float32 may exceed it
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ class TensorSpec:
         return self.dtype in LOSSY_DTYPES and self.size >= TINY_ELEMENTS
 
     @lazy
-    def alone(self) -> bool:
-        """Whether the tensor has a target and levels of its own, as an optimizer's moments have."""
-        return self.family.alone
+    def measure(self) -> str | None:
+        """That of its family, see `Family`."""
+        return self.family.measure
 
     @lazy
     def size(self) -> int:
@@ -143,9 +144,9 @@ class Layout:
 
     @lazy
     def by_tensor(self) -> tuple[tuple[TensorSpec, ...], ...]:
-        """Each lossy tensor by itself; tensors that are alone, by family."""
+        """Each lossy tensor by itself; an optimizer's moments by family."""
         return _grouped(
-            (t, (t.alone, t.family if t.alone else t.name)) for t in self.tensors if t.lossy
+            (t, (t.measure, t.family if t.measure else t.name)) for t in self.tensors if t.lossy
         )
 
     @lazy
@@ -160,8 +161,8 @@ class Layout:
 
     @lazy
     def lossy_nbytes(self) -> int:
-        """Bytes in float32 of the lossy tensors that are not alone; a budget is a share of them."""
-        return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.alone)
+        """Bytes in float32 of the lossy tensors but moments; a budget is a share of them."""
+        return sum(t.track_nbytes for t in self.tensors if t.lossy and not t.measure)
 
 
 def _grouped(keyed: Iterable[tuple[TensorSpec, Hashable]]) -> tuple[tuple[TensorSpec, ...], ...]:
@@ -467,11 +468,13 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
 
 
 def _from_array(array: NDArray[Any], spec: TensorSpec) -> Any:
+    if spec.lossy and spec.dtype in LARGEST:
+        largest = LARGEST[spec.dtype]
+        array = np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
     if spec.library == "numpy":
         if spec.dtype == "C128":
             return array.reshape(-1).view(np.complex128).reshape(spec.shape).copy()
-        with np.errstate(over="ignore"):  # a float16 track beyond 65504 becomes infinite
-            return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
+        return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
     try:
         import torch
     except ImportError as exc:

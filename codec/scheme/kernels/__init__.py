@@ -2,7 +2,8 @@
 
     machine      how kernels are compiled, kept and loaded
     instructions what numba lacks, and small helpers that several kernels share
-    collect      u - track to survivors: buckets, promotion, batches, uniform steps
+    collect      u - track to survivors: buckets, promotion, uniform steps
+    measures     moments in steps of a measure
     codes        tokens, code tables, and the bits of code words
     decode       code words back to codes
     track        the track and its digest

@@ -1,4 +1,4 @@
-"""From u and the track to survivors: buckets, batches and uniform steps.
+"""From u and the track to survivors: buckets and uniform steps.
 
 The twins in `plain` say what these compute. How: the delta is computed block by block and never
 written as a whole; 64 elements at a time, a vector comparison says which ones may survive.
@@ -34,7 +34,6 @@ from codec.scheme.limits import (
 )
 
 from .instructions import (
-    LOW32,
     ONE,
     copy_bytes,
     difference_of,
@@ -47,8 +46,6 @@ from .machine import compiled, inlined
 
 LEADING = 2.0**23  # the leading one of a mantissa
 LAST_BIT = 127 + 23  # the field of an exponent, less it, is the exponent of a mantissa's last bit
-# Of the members of each bin: how many, and their extreme magnitudes; see `plain.Bins`.
-Extremes = namedtuple("Extremes", "members low high")
 PROBES = 4  # blocks of a tensor, at least, that are probed first
 
 
@@ -332,21 +329,15 @@ def pack(given, units, marked):
         numbers[unit] = at - unit * UNIT
 
 
-@inlined
-def change_of(u, track):
-    """u - track as bits; 0 where both have the same bits, infinity and NaN included."""
-    same = np.float32(u).view(np.uint32) == np.float32(track).view(np.uint32)
-    return np.uint32(0) if same else np.float32(u - track).view(np.uint32)
-
-
 @compiled
-def promote_bins(bins, keep, cautious, code_of_bin, levels):
-    """Priority promotion: the ``keep`` largest bins get a code, and its level.
+def promote(bins, keep, code_of_bin, levels):
+    """Priority promotion of an alphabet, see `plain.promote`.
 
-    bins: `Extremes` or `plain.Bins`. The others: see `promote`. Returns the last code.
+    code_of_bin: uint16 (512,), and levels: float32 (keep + 1,), filled. Returns the last code, and
+    by how much the sum of squares of the changes gets smaller.
     """
     count, near, far = bins.members, bins.low.view(np.float32), bins.high.view(np.float32)
-    k = 0
+    k, gain = 0, 0.0
     for field in range(NON_FINITE_FIELD, -1, -1):
         first, second = field, 256 + field
         if count[first] > 0 and count[second] > 0:
@@ -362,19 +353,7 @@ def promote_bins(bins, keep, cautious, code_of_bin, levels):
                 code_of_bin[b] = k
                 levels[k] = np.float32((np.float64(near[b]) + np.float64(far[b])) / 2)
                 if b >= 256:
-                    levels[k] = -(near[b] if cautious else levels[k])
-    return k
-
-
-@compiled
-def promote(bins, keep, cautious, code_of_bin, levels):
-    """Priority promotion of an alphabet, see `plain.promote`.
-
-    code_of_bin: uint16 (512,), and levels: float32 (keep + 1,), filled. Returns the last code, and
-    by how much the sum of squares of the changes gets smaller.
-    """
-    k = promote_bins(bins, keep, cautious, code_of_bin, levels)
-    gain = 0.0
+                    levels[k] = -levels[k]
     for b in range(N_BINS):
         code = code_of_bin[b]
         if code == 0:
@@ -386,51 +365,6 @@ def promote(bins, keep, cautious, code_of_bin, levels):
         total = math.ldexp(np.float64(bins.mantissas[b]) + leading, max(field, 1) - LAST_BIT)
         gain += 2 * total * r - members * r * r
     return k, gain
-
-
-@compiled
-def batch(tensors, own, keep, codes, levels, last_codes, highest, counts):
-    """Quantize u - track of some tensors in exponent buckets, each tensor by itself.
-
-    own: the first tensor, and the end. codes: uint8 or uint16 (n,). levels: float32 (tensors, >
-    keep or 513). last_codes, highest: int64 (tensors,), the last code of each tensor and the
-    exponent field of its largest change. All are filled for these tensors. counts: int64 (513,),
-    raised by the number of times that each code but 0 occurs.
-    """
-    bins = Extremes(
-        np.zeros(N_BINS, np.int64), np.empty(N_BINS, np.uint32), np.empty(N_BINS, np.uint32)
-    )
-    count, low, high = bins
-    code_of_bin, starts, longest = np.zeros(N_BINS, np.uint16), tensors.starts, 0
-    for t in range(own[0], own[1]):
-        longest = max(longest, starts[t + 1] - starts[t])
-    words = np.empty(longest, np.uint32)
-    for t in range(own[0], own[1]):
-        size, at = starts[t + 1] - starts[t], starts[t]
-        u, track = floats_at(tensors.sources[t], size), floats_at(tensors.tracks[t], size)
-        cautious, most = True, np.uint32(0)
-        for i in range(size):
-            cautious &= u[i] >= 0
-            words[i] = change_of(u[i], track[i])
-            most = max(most, words[i] & MAGNITUDE)
-        for b in range(N_BINS):
-            count[b], low[b], high[b] = 0, LOW32, 0
-        for i in range(size):
-            magnitude = words[i] & MAGNITUDE
-            b = words[i] >> np.uint32(23)
-            count[b] += magnitude != 0
-            if magnitude < low[b] and magnitude != 0:  # rare, so cheaper than min and max
-                low[b] = magnitude
-            if magnitude > high[b]:
-                high[b] = magnitude
-        last_codes[t] = promote_bins(bins, keep, cautious, code_of_bin, levels[t])
-        highest[t] = most >> np.uint32(23)
-        for b in range(N_BINS):
-            if code_of_bin[b] > 0:
-                counts[code_of_bin[b]] += count[b]
-        for i in range(size):
-            # Zeros share a bin with subnormals, but have code 0.
-            codes[at + i] = code_of_bin[words[i] >> np.uint32(23)] * (words[i] & MAGNITUDE != 0)
 
 
 @compiled

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-FILES = ("machine", "instructions", "collect", "track", "codes", "decode", "residuals", "contexts")
+FILES = (
+    *("machine", "instructions", "collect", "track", "measures", "codes", "decode", "residuals"),
+    "contexts",
+)
 
 
 class Pending:

@@ -16,11 +16,10 @@ from .machine import compiled, inlined
 
 BATCH = 2**11  # symbols that are applied at once: their lists stay in the cache
 
-# How a track is moved. tracks, starts: as in `Tensors`. levels: float32, one for each code. stride:
-# from the levels of one tensor to those of the next; 0 if all share them. mode: CHANGE moves the
-# track, LOOK computes the new digests only, 0 does neither. sums: uint64 (tensors,), the change of
-# each tensor's digest is added. scratch: uint32 (2, >= BATCH + WORD).
-Track = namedtuple("Track", "tracks starts levels stride mode sums scratch")
+# How a track is moved. tracks, starts: as in `Tensors`. levels: float32, one for each code. mode:
+# CHANGE moves the track, LOOK computes the new digests only, 0 does neither. sums: uint64
+# (tensors,), the change of each tensor's digest is added. scratch: uint32 (2, >= BATCH + WORD).
+Track = namedtuple("Track", "tracks starts levels mode sums scratch")
 
 
 @inlined
@@ -65,12 +64,11 @@ def advance(track, segment, base, positions, found, m):
         # It may wrap below 0; adding a position wraps it back.
         offset = np.uint64(base - starts[segment])
         old, new = scratch[0], scratch[1]
-        origin = np.uint64(segment * track.stride)
         if track.mode == CHANGE:
             for i in range(np.uint64(j), np.uint64(end)):
                 at = offset + np.uint64(positions[i])
                 value = values[at]
-                moved = np.float32(value + levels[origin + np.uint64(found[i])])
+                moved = np.float32(value + levels[np.uint64(found[i])])
                 values[at] = moved
                 old[i] = np.float32(value).view(np.uint32)
                 new[i] = moved.view(np.uint32)
@@ -78,7 +76,7 @@ def advance(track, segment, base, positions, found, m):
             for i in range(np.uint64(j), np.uint64(end)):
                 value = values[offset + np.uint64(positions[i])]
                 old[i] = np.float32(value).view(np.uint32)
-                new[i] = np.float32(value + levels[origin + np.uint64(found[i])]).view(np.uint32)
+                new[i] = np.float32(value + levels[np.uint64(found[i])]).view(np.uint32)
         change = np.uint64(0)
         for i in range(np.uint64(j), np.uint64(end)):
             at = offset + np.uint64(positions[i])
