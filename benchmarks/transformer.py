@@ -11,9 +11,8 @@ each with its own track and chain:
     bfloat16            the weights rounded to bfloat16, as a run in low precision has them
     ... by tensor       the same with scope="tensor": an alphabet for each
     float8              the weights as float8_e4m3fn, each tensor with a scale: exact, no delta
-    with moments        weights, and AdamW's state: its moments in 3 bits, the default
+    with moments        weights, and AdamW's state: its moments in steps, the default
     moments exact       weights, and AdamW's state with policy={"optimizer/*": "exact"}
-    all buckets         weights, and AdamW's state with policy={"optimizer/*": "lossy"}
 
 "Distance" is the track's distance from the weights, divided by the distance trained since the base.
 
@@ -109,7 +108,6 @@ WAYS: dict[str, tuple[State, dict[str, Any]]] = {
     "float8": (scaled, {}),
     "with moments": (everything, {}),
     "moments exact": (everything, {"policy": {"optimizer/*": "exact"}}),
-    "all buckets": (everything, {"policy": {"optimizer/*": "lossy"}}),
 }
 
 

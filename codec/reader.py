@@ -285,8 +285,14 @@ def alphabets_of(layout: list[Tensor], scope: str, left_out: Sequence[str]) -> l
 
 def measure_of(t: Tensor) -> str:
     """What the steps of an optimizer's moments are in; "" for other tensors."""
-    found = re.match(r"(octaves|roots|sizes)=[0-9.e-]+ .", t.family)
-    return found[1] if found else ""
+    target, _, name = t.family.partition(" ")
+    measure, _, step = target.partition("=")
+    if not name or measure not in ("octaves", "roots", "sizes"):
+        return ""
+    try:
+        return measure if repr(float(step)) == step else ""
+    except ValueError:
+        return ""
 
 
 class Head(NamedTuple):
@@ -841,7 +847,10 @@ class Track:
             unit = sizes[i : i + 1]
             if measure == "roots":
                 second = re.sub(r"exp_avg(?=(@[0-9,]*)?$)", "exp_avg_sq", t.name)
-                unit = self.arrays[second].reshape(-1)[at]
+                beside = self.arrays.get(second, flat[:0])
+                fits = (beside.dtype, beside.shape) == (flat.dtype, self.arrays[t.name].shape)
+                need(fits, f"has no second moment beside {t.name}")
+                unit = beside.reshape(-1)[at]
             flat[at] = moved(flat[at], levels[its[at]], measure, unit)
 
     def digest(self) -> str:

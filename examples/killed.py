@@ -5,7 +5,7 @@
 A process that trains is killed (SIGKILL) at random moments, and a new one does the same again. With
 everything saved exactly, every loss and every final weight has to be the same to the last bit;
 the exit code is 1 if not. With lossy weights the table says how far off the run ends up, with
-Adam's moments at 3 bits or exact.
+Adam's moments rounded to steps or exact.
 
 Every process begins as a copy of one that has imported torch and done nothing else: starting Python
 anew takes seconds each time.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 from codec import Coding
 from codec.inspect import CODERS, MOST_BEHIND
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
+# What one step of an optimizer's moments is a share of, by measure; "s" where it is more than 1.
+_UNITS = {"octaves": "octave{s}", "roots": "root{s} of v", "sizes": "{of} its size"}
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LINK_MARK = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
 _LIST_MARK = re.compile("^([0-9]*)([-+.)])(?= |$)")
@@ -54,6 +57,22 @@ def kept_text(coding: Coding) -> str:
         share = percent_text(coding.budget)
         return f"budget {share}" if coding.uniform else f"budget {share} in buckets"
     return "all buckets" if coding.bits is None else plural(coding.bits, "bit")
+
+
+def step_text(target: str) -> str:
+    """How an optimizer's moment is stored: "octaves=0.25" -> 'steps of 1/4 octave'."""
+    measure, _, number = target.partition("=")
+    step = Fraction(number)
+    size = str(step) if step.numerator == 1 else f"{float(step):g}"
+    unit = _UNITS[measure].format(s="s" * (step > 1), of="of" if step < 1 else "times")
+    return f"steps of {size} {unit}"
+
+
+def level_text(level: float, measure: str | None) -> str:
+    """What a code stands for: '0', '+0.79', or of an optimizer's moment '−1.25 octaves'."""
+    if not level:
+        return "0"
+    return minus(f"{level:+.5g}") + (f" {measure}" if measure else "")
 
 
 def loss_text(loss: float, digits: int = 6) -> str:

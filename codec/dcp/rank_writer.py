@@ -170,21 +170,22 @@ class RankWriter:
     ) -> tuple[list[tuple[Bundle, list[Chunk]]], dict[str, Chunk]]:
         """The bundles of the step before with their chunks, and the other chunks by name.
 
-        Bundles without chunks are dropped: another rank has their chunks now.
+        Bundles without chunks are dropped: another rank has their chunks now. Of two bundles that
+        hold a chunk, the newer one counts. A first moment is stored in one record with the second
+        one beside it: if they are in two bundles, or one of them in none, both begin anew.
         """
-        others = {chunk.name: chunk for chunk in chunks}
-        tracked: list[tuple[Bundle, list[Chunk]]] = []
-        for bundle in self._before.bundles:
-            members = [c for c in others.values() if bundle.holds(c.spec)]
-            if members:
-                tracked.append((bundle, members))
-                others = {name: c for name, c in others.items() if not bundle.holds(c.spec)}
-        # A first moment without a track is stored in one record with the second one beside it.
-        needed = {second_of(name) for name, c in others.items() if c.spec.measure == ROOTS}
-        for _, members in tracked:
-            others |= {c.name: c for c in members if c.name in needed}
-            members[:] = [c for c in members if c.name not in needed]
-        return tracked, others
+        newest_first = self._before.bundles[::-1]
+        homes = {c.name: next((b for b in newest_first if b.holds(c.spec)), None) for c in chunks}
+        for chunk in chunks:
+            second = second_of(chunk.name)
+            if chunk.spec.measure == ROOTS and homes[chunk.name] is not homes[second]:
+                homes[chunk.name] = homes[second] = None
+        by_bundle = [
+            (bundle, [c for c in chunks if homes[c.name] is bundle])
+            for bundle in self._before.bundles
+        ]
+        tracked = [(bundle, members) for bundle, members in by_bundle if members]
+        return tracked, {c.name: c for c in chunks if homes[c.name] is None}
 
     def _bases(self, chunks: Sequence[Chunk], planner: SavePlanner, reason: Reason) -> None:
         """Write bases of these chunks: either all lossy or all exact."""

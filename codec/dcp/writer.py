@@ -38,6 +38,7 @@ from codec.storage.folder import Folder
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
 from .files import METADATA, Step, StepFiles, is_name, is_record, is_temporary, step_at
+from .plans import noted, with_pairs
 from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
@@ -202,11 +203,13 @@ class ChainWriter(FileSystemWriter):
         with write_errors(step, "cannot be written"):
             step.run.make(step.name)
         self._check_free(step)
-        return plan
+        return noted(plan) if plan.usable else plan
 
     @_stage_of_save
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Check the policy, and remove the files of a failed save: no rank is writing yet.
+
+        Puts moments of a parameter on one rank, see `plans`.
 
         Raises SettingsError for a pattern of the policy that matches nothing on any rank.
         """
@@ -217,7 +220,7 @@ class ChainWriter(FileSystemWriter):
             for file in step.files():
                 if is_record(file) or is_temporary(file):
                     self._withdraw(f"{step.name}/{file}")
-        return plans
+        return with_pairs(plans)
 
     @_stage_of_save
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:

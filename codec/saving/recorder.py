@@ -446,7 +446,9 @@ def _summary(
     if non_finite:
         names = names_of(non_finite)
         _log.warning(
-            "step %d: NaN or infinity in %s; stored exactly in this step", record.step, names
+            "step %d: NaN, infinity or too large a change in %s; stored exactly in this step",
+            record.step,
+            names,
         )
     reason = record.reason
     if delta and any(lacks_kernels(delta.coding.coder, g.n, g.encoded.uniform) for g in groups):

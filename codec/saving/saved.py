@@ -26,7 +26,7 @@ class Saved:
         full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors, without
             the gradients that `codec.rerun` adds.
         seconds: Of the whole save.
-        non_finite: Tensors with NaN or infinity in their delta, stored whole.
+        non_finite: Tensors with NaN, infinity or too large a change, stored whole.
         delta: What was encoded; None for a base, and if another process encoded it.
         stages: Seconds of "encode" (up to the record's bytes), "check" (decoding them), "write"
             (until they are on disk) and "advance" (of the track).

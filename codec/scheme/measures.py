@@ -74,7 +74,7 @@ class Scale:
         """
         if self.measure != OCTAVES:
             return track + change * self.unit(i)
-        rise = np.floor(change * OCTAVE + 0.5).astype(np.int64)
+        rise = np.floor(change.astype(np.float64) * OCTAVE + 0.5).astype(np.int64)
         return (track.view(np.int32) + rise).astype(np.int32).view(np.float32)
 
 

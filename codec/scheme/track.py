@@ -19,7 +19,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.errors import TrackDigestError
+from codec.caps import names_of
+from codec.errors import StreamError, TrackDigestError
 from codec.state.family import OCTAVES, ROOTS
 from codec.state.moments import second_of
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
@@ -175,13 +176,12 @@ class Ahead:
         return self._track.segments(tensors)
 
     def _roots(self, tensors: Sequence[TensorSpec]) -> list[NDArray[np.float32]]:
-        names = [second_of(t.name) for t in tensors]
-        arrays = ChainMap(self._copies, self._track.arrays)
-        # A part that lacks a first moment may also lack the second one.
-        return [
-            arrays[name] if name in arrays else np.zeros(t.shape, np.float32)
-            for t, name in zip(tensors, names)
-        ]
+        pairs = [(t, second_of(t.name)) for t in tensors]
+        own, arrays = self._track.arrays, ChainMap(self._copies, self._track.arrays)
+        if lacking := [t.name for t, name in pairs if t.name in own and name not in arrays]:
+            raise StreamError(f"no second moment beside {names_of(lacking)}")
+        # What a part lacks is decoded into memory that nobody reads.
+        return [arrays[n] if t.name in own else np.zeros(t.shape, np.float32) for t, n in pairs]
 
 
 def digest_sums(layout: Layout, arrays: Arrays) -> dict[str, int]:

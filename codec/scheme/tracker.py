@@ -184,7 +184,7 @@ class Tracker(Generic[T]):
             spec = track.layout.tensors[track.layout.numbers[name]]
             if r := residual_of(track.arrays[name], array, spec):
                 residuals[name], arrays_after[name] = r, array
-        sums, non_finite, groups = dict(track.sums), set[str](), dict[str, Group]()
+        sums, non_finite, groups = dict(track.sums), set[str](), list[Group]()
         budget = None
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
@@ -194,14 +194,16 @@ class Tracker(Generic[T]):
         for tensors in sorted(in_order, key=moments_first):
             group, exact_names = self._encode_group(tensors, arrays, ahead, budget, sums)
             if group:
-                groups[tensors[0].name] = group
+                groups.append(group)
             non_finite |= exact_names
         if budget:
             budget.check()
         stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in track.layout.tensors]
-        coded = tuple(groups[first.name] for first, *_ in by_alphabet if first.name in groups)
+        # Without tensors that are not finite, another one may be an alphabet's first.
+        numbers = track.layout.numbers
+        coded = tuple(sorted(groups, key=lambda group: numbers[group.tensors[0].name]))
         weights = (group.remainder for group in coded if not group.tensors[0].measure)
         remainder = sum(weights, NOTHING)
         return Delta(

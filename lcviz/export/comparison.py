@@ -22,7 +22,7 @@ class TensorError:
 
     distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both norms are 0, infinite if only the denominator is.
     largest: max |restored − u|. stored: EXACTLY, LOSSY, or the target of an optimizer's moment, as
-    "bits=3". A tensor that is stored exactly has no error.
+    "octaves=0.25". A tensor that is stored exactly has no error.
     """
 
     name: str
@@ -92,7 +92,7 @@ def errors(
         if not tensor.lossy:
             return TensorError(name, n, 0.0, 0.0, EXACTLY)
         largest = float(np.max(np.abs(track[name] - live[name]), initial=0.0))
-        stored = str(tensor.family.target) if tensor.alone else LOSSY
+        stored = str(tensor.family.target) if tensor.measure else LOSSY
         return TensorError(name, n, relative([name]), largest, stored)
 
     with np.errstate(invalid="ignore", over="ignore"):

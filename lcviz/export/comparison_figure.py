@@ -10,10 +10,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
-from lcviz.text import nbytes_text, percent_text, plain, plural
+from lcviz.text import nbytes_text, percent_text, plain, plural, step_text
 from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
 
-from .comparison import EXACTLY, ComparedStep, TensorError, totals
+from .comparison import EXACTLY, LOSSY, ComparedStep, TensorError, totals
 
 HEIGHT = 320  # pixels
 # name, look, attribute of ComparedStep, column of the table
@@ -104,9 +104,8 @@ def tensors_of_step(compared: ComparedStep) -> tuple[pd.DataFrame, str]:
 
 
 def stored_text(stored: str) -> str:
-    """How a tensor is stored, in words: "3 bits" for "bits=3"."""
-    name, equals, number = stored.partition("=")
-    return f"{number} {name}" if equals else stored
+    """How a tensor is stored, in words: "steps of 1/4 octave" for "octaves=0.25"."""
+    return stored if stored in (LOSSY, EXACTLY) else step_text(stored)
 
 
 def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import streamlit as st
 import codec
 from codec.inspect import restart_warning
 from lcviz.run.snapshot import RunError
-from lcviz.text import nbytes_text, percent_text, plain, plural
+from lcviz.text import enumerated, nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
 
 from . import page_downloads as downloads
@@ -93,8 +93,8 @@ def _what_is_kept(compressed: Compressed, left_out: Sequence[str]) -> str:
     sentences = [f"{settings[0].upper()}{settings[1:]}."]
     last = compressed.steps[-1].tensors
     if moments := sorted({e.stored for e in last if e.stored not in (LOSSY, EXACTLY)}):
-        bits = " or ".join(map(stored_text, moments))
-        sentences.append(f"An optimizer's moments are kept with {bits} each.")
+        steps = enumerated([stored_text(target) for target in moments])
+        sentences.append(f"An optimizer's moments are kept in {steps}.")
     if left_out:
         sentences.append(f"Left out of chain and files: {plain(', '.join(left_out))}.")
     return " ".join(sentences)

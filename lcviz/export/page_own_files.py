@@ -209,7 +209,7 @@ def _left_out(parts: Mapping[str, int]) -> frozenset[str]:
             ),
             **widgets.IN_URL,
             help="Click a part to leave it out; at first everything is kept: weights as you set "
-            "above, an optimizer's moments with 3 bits each, all else exactly. When sizes are "
+            "above, an optimizer's moments rounded to steps, all else exactly. When sizes are "
             "compared, the part does not count in the files either.",
         )
     )

@@ -7,12 +7,11 @@ import itertools
 import streamlit as st
 
 import codec
-from lcviz.lab.batches import alphabet_text, meaning_of
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
-from lcviz.lab.step_tensors import StepFacts, rebuild_step
+from lcviz.lab.step_tensors import StepFacts, alphabet_text, rebuild_step
 from lcviz.report.tensors_figure import tensor_bars, tensors_table
-from lcviz.text import minus, nbytes_text, plural
+from lcviz.text import level_text, nbytes_text, plural
 from lcviz.ui import session, widgets
 
 from .page_open import ChainSource, Findings
@@ -60,9 +59,10 @@ def _table(facts: StepFacts) -> None:
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
     widgets.scrolling(table, "inspect-tensors")
+    of_moments = " Largest level of an optimizer's moment: in octaves, roots of v, or sizes."
     st.markdown(
         ":small[Minimum to standard deviation: of what a restart gets. Bits: of the code words "
-        "alone.]"
+        f"alone.{of_moments * any(t.target for t in facts.tensors)}]"
     )
 
 
@@ -100,7 +100,7 @@ def _stream(facts: StepFacts) -> None:
         return
     name = next(iter(group_by_name))
     if len(group_by_name) > 1:
-        text = "Tensors that share buckets and code words."
+        text = "Tensors that share levels and code words."
         name = widgets.select("Tensors", group_by_name.keys(), key="inspect_alphabet", help=text)
     group, encoded = group_by_name[name], group_by_name[name].encoded
     if encoded.payload.SHARED:
@@ -126,7 +126,7 @@ def _stream(facts: StepFacts) -> None:
         {
             "word": [w.word for w in words],
             "bits after it": [w.rest for w in words],
-            "means": [_meaning(w, meaning_of(group, w.code)) for w in words],
+            "means": [_meaning(w, encoded) for w in words],
             "ends at value": [f"{w.at:,}" for w in words],
         },
         hide_index=True,
@@ -134,7 +134,6 @@ def _stream(facts: StepFacts) -> None:
     )
 
 
-def _meaning(word: CodeWord, level: float | str) -> str:
-    value = level if isinstance(level, str) else minus(f"{level:.5g}") if word.code else "0"
+def _meaning(word: CodeWord, e: codec.Encoded) -> str:
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
-    return zeros + value
+    return zeros + level_text(float(e.levels[word.code]), e.measure)

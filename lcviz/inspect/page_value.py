@@ -24,7 +24,7 @@ from lcviz.lab.value_history import (
     read_stretch,
     stretches_of,
 )
-from lcviz.report.tensors_figure import STORED
+from lcviz.report.tensors_figure import stored_text
 from lcviz.report.value_figure import value_over_steps
 from lcviz.text import minus, plain, plural
 from lcviz.ui import session, widgets
@@ -77,8 +77,8 @@ def one_value(source: ChainSource, findings: Findings, facts: StepFacts) -> None
             f"{bit_fields.mantissa:.8g}]"
         )
     st.markdown(f":small[{meaning}]")
-    stored = next(t.stored for t in facts.tensors if t.name == name)
-    st.markdown(f":small[In this step's record {plain(name)} is stored {STORED[stored]}.]")
+    stored = next(stored_text(t) for t in facts.tensors if t.name == name)
+    st.markdown(f":small[In this step's record {plain(name)} is stored {stored}.]")
     _over_steps(source, findings, facts, name, place)
 
 

@@ -31,7 +31,6 @@ from codec.inspect import (
     n_promoted,
 )
 
-from .batches import apart
 from .sizes import (
     RECODED,
     Shapes,
@@ -162,11 +161,15 @@ class Promotion:
 
 
 def changes(state: Arrays, track: Arrays, step: codec.Delta) -> Arrays:
-    """What a step encodes, name -> float32; without tensors stored exactly for NaN or infinity."""
+    """What a step encodes, name -> float32.
+
+    Without tensors stored exactly for NaN or infinity, and without an optimizer's moments.
+    """
     return {
         t.name: difference(state[t.name], track[t.name])
         for group in step.groups
         for t in group.tensors
+        if not t.measure
     }
 
 
@@ -178,11 +181,11 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         step: The step.
 
     Returns:
-        Its alphabets, and for each its codes (n,) of the exponent stage alone. Each tensor of a
-        batch counts as an alphabet of its own.
+        Its alphabets, and for each its codes (n,) of the exponent stage alone. Without those of an
+        optimizer's moments: their levels are no differences.
     """
     alphabets, codes = [], []
-    for group in (g for batch in step.groups for g in apart(batch)):
+    for group in (g for g in step.groups if not g.encoded.measure):
         delta = np.concatenate([deltas[t.name].reshape(-1) for t in group.tensors])
         e = group.encoded
         all_buckets, exponent_codes, energy, residual = _buckets(delta, e)
@@ -214,7 +217,7 @@ def _buckets(delta: NDArray[np.float32], e: codec.Encoded) -> _Rows:
         kept = whole[0].first(e.levels.size - 1)
         if (kept.representative == e.levels[1:]).all():
             return whole
-    codes = codec.decode(e).codes.reshape(-1)
+    codes = codec.decode(e).codes
     changed = np.where(codes > 0, delta, np.float32(0))
     large = _by_level(delta, codes, e) if e.uniform else _by_exponent(changed)
     small = _by_exponent(np.where(codes > 0, np.float32(0), delta))
@@ -234,7 +237,7 @@ def _by_exponent(delta: NDArray[np.float32]) -> _Rows:
 
 def _by_level(delta: NDArray[np.float32], codes: Codes, e: codec.Encoded) -> _Rows:
     """A bucket for each level of uniform steps, with the changes that became this level."""
-    levels, squares = e.levels.reshape(-1), delta.astype(np.float64) ** 2
+    levels, squares = e.levels, delta.astype(np.float64) ** 2
     values = levels[1:]
     buckets = Buckets(
         exponent=np.frexp(np.abs(values))[1].astype(np.int16) - np.int16(1),

@@ -22,11 +22,12 @@ from .series import Series, tracked
 class Stages:
     """One checkpoint's bytes after each stage.
 
-    bits: x, None for the exponent stage alone. n: elements. They include tensors with NaN or
-    infinity, which are stored whole and counted so in every stage. symbols: of all alphabets before
-    promotion, zero included if it occurs. e: bytes of fixed-length indices and of a level for each
-    bucket. ep: the same after promotion; with bits None as e. huffman, runlength: with new code
-    tables. entropy: Shannon's bound for codes of single values, without tables and levels.
+    bits: x, None for the exponent stage alone. n: elements, without an optimizer's moments. They
+    include tensors with NaN or infinity, which are stored whole and counted so in every stage.
+    symbols: of all alphabets before promotion, zero included if it occurs. e: bytes of fixed-length
+    indices and of a level for each bucket. ep: the same after promotion; with bits None as e.
+    huffman, runlength: with new code tables. entropy: Shannon's bound for codes of single values,
+    without tables and levels.
     """
 
     step: int
@@ -51,7 +52,8 @@ def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
         alphabets, _ = dissect(changes(state.arrays, tracker.state, step), step)
         if alphabets:
             is_quantized = True
-            non_finite = sum(state.arrays[name].size for name in step.non_finite)
+            whole = set(step.non_finite) & set(state.weights)
+            non_finite = sum(state.arrays[name].size for name in whole)
             sizes = kept_sizes(alphabets)
             huffman, runlength = sizes.of("huffman"), sizes.of("runlength")
             assert huffman is not None, "alphabets know the sizes of all coders"

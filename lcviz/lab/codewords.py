@@ -107,7 +107,7 @@ def _run(e: Encoded, classes: int, token: int, bits: _Bits) -> tuple[int, int]:
 
 
 def _first_shares(e: Encoded, most: int) -> tuple[CodeWord, ...]:
-    codes = codec.decode(e).codes.reshape(-1)
+    codes = codec.decode(e).codes
     at = np.flatnonzero(codes)[:most]
     runs = np.diff(at, prepend=-1) - 1
     until = np.cumsum(element_bits(e))[at]

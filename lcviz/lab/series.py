@@ -62,7 +62,7 @@ class SeriesState:
     @property
     def weights(self) -> list[str]:
         """Names of the tensors that settings apply to: neither exact nor an optimizer's moments."""
-        return [t.name for t in self.layout.tensors if t.lossy and not t.alone]
+        return [t.name for t in self.layout.tensors if t.lossy and not t.measure]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class OpenedSeries:
         front = Front(Policy(self.policy))
         for step, state in self.opened.states():
             parts, layout = front.look_at(state)
-            if not any(t.lossy and not t.alone for t in layout.tensors):
+            if not any(t.lossy and not t.measure for t in layout.tensors):
                 raise SettingsError(
                     f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
                     f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,9 @@ from codec.inspect import (
     from_arrays,
 )
 
-from .batches import by_levels
 from .codewords import tokens_of
 
+T = TypeVar("T", bound=np.generic)
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 
 
@@ -35,10 +35,10 @@ class TensorFacts:
     dtype: safetensors' name. stored: how the record holds it: "base", "codes", "whole", "residual"
     or "unchanged". changed: number of values whose level is not 0; None without codes. bits: per
     parameter, of the code words that end in the tensor, of the values stored whole or of the
-    residual; None if it has no values. largest: magnitude of
-    the largest level that occurs. low, high, mean, std: of the finite values that a restart loads;
-    None if there are none or they are not real numbers. n_not_finite:
-    number of values that are not finite.
+    residual; None if it has no values. largest: magnitude of the largest level that occurs. low,
+    high, mean, std: of the finite values that a restart loads; None if there are none or they are
+    not real numbers. n_not_finite: number of values that are not finite. target: of an optimizer's
+    moment, as "octaves=0.25", whose levels are in this measure; "" for others.
     """
 
     name: str
@@ -54,6 +54,7 @@ class TensorFacts:
     mean: float | None
     std: float | None
     n_not_finite: int
+    target: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,8 @@ def rebuild_step(
             stored = ("residual", None, 8 * residuals[spec.name] / spec.size, None)
         elif spec.name in coded:
             stored = ("codes", *coded[spec.name])
-        stored += _summary(position.track.arrays[spec.name], spec)
+        target = str(spec.family.target) if spec.measure else ""
+        stored = *stored, *_summary(position.track.arrays[spec.name], spec), target
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind, rerun = position.entry.name, record.kind, position.needs_rerun
@@ -130,21 +132,30 @@ def _transition_arrays(delta: codec.Delta) -> Arrays:
 def _of_group(group: Group) -> dict[str, tuple[int, float, float | None]]:
     """Tensor name -> number of values changed, bits per parameter, largest magnitude."""
     e = group.encoded
-    sizes = [t.size for t in group.tensors]
-    bits = iter(word_bits(e, codec.decode(e).codes.reshape(-1), sizes))
+    codes = codec.decode(e).codes
+    bits = word_bits(e, codes, [t.size for t in group.tensors])
     coded = {}
-    for tensors, codes, levels in by_levels(group):
-        begin = 0
-        for spec in tensors:
-            counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
-            present = np.abs(levels[(counts > 0) & (levels != 0)])
-            coded[spec.name] = (
-                int(counts[levels != 0].sum()),
-                float(next(bits)) / spec.size,
-                float(present.max()) if present.size else None,
-            )
-            begin += spec.size
+    for spec, own, nbits in zip(group.tensors, by_tensor(group, codes), bits.tolist()):
+        counts = np.bincount(own, minlength=e.k)
+        present = np.abs(e.levels[(counts > 0) & (e.levels != 0)])
+        coded[spec.name] = (
+            int(counts[e.levels != 0].sum()),
+            nbits / spec.size,
+            float(present.max()) if present.size else None,
+        )
     return coded
+
+
+def by_tensor(group: Group, values: NDArray[T]) -> list[NDArray[T]]:
+    """Values (n,), one for each element of an alphabet, apart by tensor: views."""
+    return np.split(values, np.cumsum([t.size for t in group.tensors[:-1]]))
+
+
+def alphabet_text(group: Group) -> str:
+    """An alphabet's name on pages: its tensor, or how many tensors, and their family."""
+    first, *more = group.tensors
+    kind = str(first.family)
+    return f"{1 + len(more):,} tensors{kind and f', {kind}'}" if more else first.name
 
 
 def word_bits(

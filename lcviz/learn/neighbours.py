@@ -35,7 +35,7 @@ def neighbours_values() -> dict[str, Any]:
         shares = element_bits(context).round(2).tolist() if context.payload.SHARED else None
         orders.append(
             {
-                "values": quantized.codes.reshape(-1).tolist(),
+                "values": quantized.codes.tolist(),
                 "runs": runs.payload_bits + 8 * runs.table_nbytes,
                 "context": context.payload_bits + 8 * context.table_nbytes,
                 "shares": shares,

@@ -12,7 +12,7 @@ from codec.inspect import CODERS, Payload
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.codewords import CodeWord
 from lcviz.lab.follow_weight import Weight
-from lcviz.run.whole_state import nbytes_by_kind
+from lcviz.run.whole_state import STEPS, nbytes_by_kind
 from lcviz.text import CODER_NAMES, exponent_text, nbytes_text, percent_text, plural
 from lcviz.ui.picture import Picture, quantity
 
@@ -37,9 +37,12 @@ PARTS = {  # part of a record -> name of its number of bytes, for `quantity`; ex
     "code words": ("payload-bytes", "The changes themselves."),
     "m": (
         "m-bytes",
-        "Adam's mean of the gradients: its changes at 3 bits, a code of its own for each tensor.",
+        f"Adam's mean of the gradients: its changes in {STEPS['m']}, one code for all tensors.",
     ),
-    "v": ("v-bytes", "Adam's mean of the squared gradients: as m."),
+    "v": (
+        "v-bytes",
+        f"Adam's mean of the squared gradients: its changes in {STEPS['v']}. An octave doubles it.",
+    ),
     "exact": ("exact-bytes", "Tensors and values that are stored exactly."),
 }
 OF_WEIGHTS = ("table", "code words")  # parts labelled "weights: …" if the record holds moments

@@ -11,18 +11,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+from numpy.typing import NDArray
+
 import codec
 from codec import Saved
 from codec.errors import StepNotFoundError
 from codec.inspect import Arrays, Group, Layout, Position, state_nbytes
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.batches import by_levels
 from lcviz.lab.follow_weight import Weight, follow
 from lcviz.lab.progress import Progress, unreported
+from lcviz.lab.step_tensors import by_tensor
 from lcviz.play.given import deflated
 from lcviz.play.one_file import Recorded
 from lcviz.run.snapshot import Checkpoint
-from lcviz.run.whole_state import MOMENTS, Moment, States, own_name
+from lcviz.run.whole_state import Moment, States, own_name
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import plotted
 
@@ -37,8 +40,6 @@ from .weights_picture import Image, drawable, weights_picture
 
 MOST_NBYTES = 2_500_000  # of all pictures in the page: with its code it stays below 3 MB
 MOST_STEPS = 300  # more than a slider tells apart
-# The last parts of names of an optimizer's tensors.
-OF_OPTIMIZERS = (*MOMENTS, "max_exp_avg_sq", "momentum_buffer")
 NOT_RECORDED = "what a step left out is not recorded"
 
 
@@ -132,9 +133,9 @@ def _record(
         return None
     alphabets, codes = dissect(_levels(groups), replace(delta, groups=tuple(groups)))
     moments = tuple(
-        Moment(MOMENTS.get(kind, "m"), group.tensors[0].name, group.n, group.encoded.nbytes)
-        for group in delta.groups
-        if (kind := _kind(group.tensors[0].name)) in OF_OPTIMIZERS
+        Moment("v" if measure == "octaves" else "m", g.tensors[0].name, g.n, g.encoded.nbytes)
+        for g in delta.groups
+        if (measure := g.encoded.measure)
     )
     checkpoint = replace(checkpoint, alphabets=alphabets, moments=moments)
     states = States(position.step, position.track.layout, before, after)
@@ -144,13 +145,11 @@ def _record(
 
 def _levels(groups: Sequence[Group]) -> Arrays:
     """What the codes stand for, tensor -> float32 (n,)."""
-    changes = {}
+    changes: dict[str, NDArray[np.float32]] = {}
     for group in groups:
-        for tensors, codes, levels in by_levels(group):
-            begin = 0
-            for spec in tensors:
-                changes[spec.name] = levels[codes[begin : begin + spec.size]]
-                begin += spec.size
+        codes = codec.decode(group.encoded).codes
+        moves = by_tensor(group, group.encoded.levels[codes])
+        changes |= {t.name: own for t, own in zip(group.tensors, moves)}
     return changes
 
 
@@ -177,16 +176,11 @@ def _weights(position: Position) -> Arrays:
 
 def _names(layout: Layout) -> dict[str, str]:
     """Lossy tensors that are no optimizer's -> a name without slashes, as a run's weights have."""
-    names = [t.name for t in layout.tensors if t.lossy and _kind(t.name) not in OF_OPTIMIZERS]
+    names = [t.name for t in layout.tensors if t.lossy and not t.measure]
     short = [own_name(name).replace("/", ".") for name in names]
     if len(set(short)) < len(short):
         short = [name.replace("/", " › ") for name in names]
     return dict(zip(names, short))
-
-
-def _kind(name: str) -> str:
-    """The last part of a tensor's name."""
-    return name.rpartition("/")[2]
 
 
 def _pictures(

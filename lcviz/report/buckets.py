@@ -1,4 +1,4 @@
-"""The buckets of a restored step: how many values each has, and how far it moves the step."""
+"""The buckets of a restored step: how many weights each has, and how far it moves the step."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-import numpy as np
-
 import codec
-from lcviz.lab.batches import by_levels
 from lcviz.lab.lesson import fields
 from lcviz.lab.measures import distance
 from lcviz.lab.step_tensors import StepFacts
@@ -19,7 +16,7 @@ from lcviz.lab.step_tensors import StepFacts
 class KeptBucket:
     """One bucket of a step.
 
-    count: number of its values. moved: ‖step − step without it‖ / ‖step − the base before it‖, over
+    count: number of its weights. moved: ‖step − step without it‖ / ‖step − the base before it‖, over
     the tensors that step and base share; None if the denominator is 0 or not finite.
     """
 
@@ -33,8 +30,8 @@ class KeptBucket:
 class StepBuckets:
     """All buckets of one step.
 
-    base: step of the base before it. zeros: number of values in no bucket. n: number of all coded
-    values. buckets: by falling exponent, positive first.
+    base: step of the base before it. zeros: number of weights in no bucket. n: number of all coded
+    weights. buckets: by falling exponent, positive first.
     """
 
     step: int
@@ -49,16 +46,15 @@ def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
     base = max(e.step for e in chain.entries if e.kind == "base" and e.step <= facts.step)
     *_, position = chain.replay(base)
     base_tensors = position.track.layout.tensors
-    lossy = {t.name: t.shape for t in base_tensors if t.lossy}
+    lossy = {t.name: t.shape for t in base_tensors if t.lossy and not t.measure}
     names = [n for n, a in facts.state.items() if a.shape == lossy.get(n)]
     trained = distance(facts.state, position.track.arrays, names)
     counts: dict[tuple[int, int], int] = defaultdict(int)
     energy: dict[tuple[int, int], float] = defaultdict(float)
     zeros = n = 0
-    for _, codes, levels in (part for g in facts.groups for part in by_levels(g)):
-        for code, count in enumerate(np.bincount(codes, minlength=levels.size).tolist()):
+    for encoded in (g.encoded for g in facts.groups if not g.encoded.measure):
+        for level, count in zip(encoded.levels.tolist(), codec.decode(encoded).counts.tolist()):
             n += count
-            level = float(levels[code])
             if not level:
                 zeros += count
             elif count:

@@ -150,7 +150,7 @@ def _panels(
     if any(histogram.counts for histogram in exponents):
         panels["exponents"] = exponents_over_steps(exponents)
     else:
-        missing["exponents over time"] = "No value changes in any step that can be decoded."
+        missing["exponents over time"] = "No weight changes in any step that can be decoded."
     if step is None:
         missing["buckets, code words, removed bucket"] = "No delta restores."
         return panels, missing
@@ -159,7 +159,7 @@ def _panels(
     except codec.LccError as exc:
         missing["buckets"] = f"Step {step} cannot be restored: {exc}."
     if "buckets" not in panels and not missing:
-        missing["buckets"] = f"Step {step} changes no value that is stored as a code."
+        missing["buckets"] = f"Step {step} changes no weight that is stored as a code."
     return panels, missing
 
 

@@ -6,10 +6,9 @@ import pandas as pd
 
 import codec
 from codec.inspect import Group
-from lcviz.lab.batches import meaning_of
 from lcviz.lab.codewords import CountedWord, counted_words
-from lcviz.lab.step_tensors import StepFacts
-from lcviz.text import minus, nbytes_text, percent_text, plain, plural
+from lcviz.lab.step_tensors import StepFacts, alphabet_text
+from lcviz.text import level_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREY, Panel, base_figure, name_rows
 
 MOST_WORDS = 16  # in the picture; the table has all
@@ -23,7 +22,7 @@ def code_words(facts: StepFacts) -> Panel | None:
     group = max(groups, key=lambda g: g.encoded.payload_bits)
     encoded = group.encoded
     words = counted_words(encoded, codec.decode(encoded).codes)
-    meanings = [_meaning(w, None if w.code is None else meaning_of(group, w.code)) for w in words]
+    meanings = [_meaning(w, encoded) for w in words]
     rows = [
         (f"{w.word}  {meaning}", w.nbits, w.count, BLUE, "")
         for w, meaning in zip(words[:MOST_WORDS], meanings)
@@ -72,16 +71,16 @@ def _sentence(group: Group, words: tuple[CountedWord, ...], n_tables: int) -> st
         f"The code table is {'reused' if group.encoded.cached else 'new'}."
     )
     if n_tables > 1:
-        where = plain(group.tensors[0].name) if len(group.tensors) == 1 else "several tensors"
+        where = plain(alphabet_text(group))
         text += f" Of {n_tables} tables, the one with most bits: {where}."
     return text
 
 
-def _meaning(word: CountedWord, level: float | str | None) -> str:
+def _meaning(word: CountedWord, e: codec.Encoded) -> str:
     """What a word stands for: "16–19 zeros, then +0.79"."""
-    if level is None:
+    if word.code is None:
         return "escape: rare runs"
-    value = level if isinstance(level, str) else minus(f"{level:+.3g}") if level else "0"
+    value = level_text(float(e.levels[word.code]), e.measure)
     if not word.last:
         return value
     run = str(word.first) if word.first == word.last else f"{word.first}–{word.last}"

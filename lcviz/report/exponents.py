@@ -1,4 +1,4 @@
-"""Histograms of each step's levels by exponent, counted from decoded codes."""
+"""Histograms of each step's levels by exponent, counted from decoded codes of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 import codec
 from codec.inspect import Track, delta_of
-from lcviz.lab.batches import by_levels
 from lcviz.lab.lesson import BIAS
 from lcviz.lab.records import RecordFacts
 
@@ -19,8 +18,8 @@ from lcviz.lab.records import RecordFacts
 class StepExponents:
     """Histogram of one step's levels by exponent.
 
-    counts: exponent -> number of values whose level has it, with either sign; -127 stands for
-    subnormal levels. zeros: number of values with level 0. n: number of all coded values.
+    counts: exponent -> number of weights whose level has it, with either sign; -127 stands for
+    subnormal levels. zeros: number of weights with level 0. n: number of all coded weights.
     """
 
     step: int
@@ -42,13 +41,15 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> StepExponents | N
     delta = delta_of(chain.read(facts.entry), track)
     counter: Counter[int] = Counter()
     zeros = 0
-    for _, codes, levels in (part for group in delta.groups for part in by_levels(group)):
-        counts = np.bincount(codes, minlength=levels.size)
-        levels = np.ascontiguousarray(levels)
+    weights = [group.encoded for group in delta.groups if not group.encoded.measure]
+    n = 0
+    for encoded in weights:
+        counts, levels = codec.decode(encoded).counts, encoded.levels
+        n += int(counts.sum())
         exponents = (levels.view(np.uint32) >> 23 & 0xFF).astype(np.int64) - BIAS
         is_zero = levels == 0
         zeros += int(counts[is_zero].sum())
         for exponent in np.unique(exponents[~is_zero]).tolist():
             counter[exponent] += int(counts[(exponents == exponent) & ~is_zero].sum())
     by_exponent = {e: c for e, c in sorted(counter.items()) if c}
-    return StepExponents(facts.entry.step, by_exponent, zeros, sum(g.n for g in delta.groups))
+    return StepExponents(facts.entry.step, by_exponent, zeros, n)

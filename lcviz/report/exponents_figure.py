@@ -63,7 +63,7 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
         f"{percent_text(1 - h.zeros / max(h.n, 1))} at step {h.step}"
         for h in (histograms[0], histograms[-1])
     ]
-    sentence = f"Values that change: {', '.join(changed)}. Grey: none."
+    sentence = f"Weights that change: {', '.join(changed)}. Grey: none."
     if len(columns) < len(histograms):
         sentence += f" {len(columns)} of {len(histograms):,} steps are drawn, evenly chosen."
     rows = [(h.step, minus(e), count) for h in histograms for e, count in h.counts.items()]
@@ -71,7 +71,7 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
         "Exponents over time",
         sentence,
         figure,
-        "Heat map of the number of changed values by step and exponent of the level.",
+        "Heat map of the number of changed weights by step and exponent of the level.",
         pd.DataFrame(rows, columns=["step", "exponent", "values"]),
     )
 

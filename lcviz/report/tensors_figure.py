@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
-from lcviz.text import percent_text, plain, plural
+from lcviz.text import percent_text, plain, plural, step_text
 from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure, name_rows
 
 from .figure_parts import label
@@ -29,7 +29,7 @@ def tensors_table(facts: StepFacts) -> pd.DataFrame:
         "tensor": lambda t: t.name,
         "shape": lambda t: " × ".join(map(str, t.shape)) or "scalar",
         "dtype": lambda t: t.dtype,
-        "stored": lambda t: STORED[t.stored],
+        "stored": stored_text,
         "values": lambda t: t.n,
         "changed": lambda t: t.changed,
         "bits per parameter": lambda t: _rounded(t.bits),
@@ -42,6 +42,12 @@ def tensors_table(facts: StepFacts) -> pd.DataFrame:
     }
     table = {name: list(map(value, facts.tensors)) for name, value in columns.items()}
     return pd.DataFrame(table).astype({"changed": "Int64"})
+
+
+def stored_text(tensor: TensorFacts) -> str:
+    """How the record holds a tensor, in words."""
+    how = STORED[tensor.stored]
+    return f"{how}, in {step_text(tensor.target)}" if "code" in how and tensor.target else how
 
 
 def _rounded(value: float | None) -> float | None:

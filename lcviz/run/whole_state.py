@@ -15,13 +15,15 @@ from typing import TypeVar
 import numpy as np
 
 import codec
-from codec.inspect import Arrays, Codes, Group, Layout
+from codec.inspect import MEASURE_OF, Arrays, Codes, Group, Layout
 from lcviz.lab.anatomy import Alphabet, changes, dissect
 from lcviz.lab.step_tensors import word_bits
+from lcviz.text import step_text
 
 T = TypeVar("T")
 MODEL = "model/"
 MOMENTS = {"exp_avg": "m", "exp_avg_sq": "v"}  # last part of a moment's name -> name in the paper
+STEPS = {kind: step_text(str(MEASURE_OF[name])) for name, kind in MOMENTS.items()}
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _nbytes_each(group: Group) -> list[int]:
     A tensor takes its code words and a share of the common bytes in proportion to its elements.
     """
     e, sizes = group.encoded, [t.size for t in group.tensors]
-    words = word_bits(e, codec.decode(e).codes.reshape(-1), sizes)
+    words = word_bits(e, codec.decode(e).codes, sizes)
     common = 8 * e.nbytes - int(words.sum())
     ends = np.cumsum(words) + common * np.cumsum(sizes) / group.n
     return np.diff(np.round(ends / 8), prepend=0).astype(int).tolist()

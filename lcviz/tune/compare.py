@@ -17,10 +17,9 @@ import codec
 from codec import Coding
 from codec.inspect import CODERS, SCOPES, Arrays, DryRun, Group, Layout, difference, record_nbytes
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.batches import by_levels
 from lcviz.lab.measures import distance
 from lcviz.lab.series import LossOf
-from lcviz.lab.step_tensors import word_bits
+from lcviz.lab.step_tensors import by_tensor, word_bits
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,8 @@ def _of_group(group: Group, delta: OneDelta) -> Iterator[tuple[str, TensorTrial]
     codes = codec.decode(e).codes
     words = word_bits(e, codes, [t.size for t in group.tensors])
     shared = (8 * e.nbytes - int(words.sum())) / group.n
-    moves = np.concatenate([levels[codes] for _, codes, levels in by_levels(group)])
-    begin = 0
-    for t, nbits in zip(group.tensors, words.tolist(), strict=True):
-        mine = moves[begin : begin + t.size]
-        begin += t.size
+    moves = by_tensor(group, e.levels[codes])
+    for t, mine, nbits in zip(group.tensors, moves, words.tolist(), strict=True):
         changes = difference(delta.after[t.name], delta.before[t.name]).reshape(-1)
         whole = _norm(changes)
         error = _norm(changes - mine) / whole if whole else 0.0

@@ -95,8 +95,8 @@ def settings_form() -> Form:
             default=False,
             key="saved",
             help="Weights alone: a restart resets Adam. With moments: Adam's state is saved as "
-            "well, m and v at 3 bits, and a restart goes on with it. Buckets and Tune show the "
-            "weights.",
+            "well, m and v rounded to steps, and a restart goes on with it. Buckets and Tune show "
+            "the weights.",
             **IN_URL,
         )
         loss_share = widgets.choice(

@@ -19,7 +19,6 @@ from hypothesis import settings
 from safetensors import TensorSpec, serialize
 
 import codec
-from codec.scheme.quantize import Buckets
 
 settings.register_profile("codec", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.load_profile("codec")
@@ -43,17 +42,6 @@ def golden() -> Path:
 def paper() -> np.ndarray:
     """The delta of the paper's worked example, float32 (10,)."""
     return np.array(PAPER, np.float32)
-
-
-@pytest.fixture(scope="session")
-def cautious_levels() -> Callable[[Buckets], np.ndarray]:
-    """0, then the levels of kept buckets: of a negative one, its member closest to zero."""
-
-    def levels(buckets: Buckets) -> np.ndarray:
-        members = np.where(buckets.sign > 0, buckets.max, buckets.representative)
-        return np.concatenate((np.zeros(1, np.float32), members[buckets.level > 0]))
-
-    return levels
 
 
 @pytest.fixture(scope="session")

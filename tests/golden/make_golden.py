@@ -12,7 +12,7 @@ edits.lcc/                     values that grow: edits and single numbers
 steps.lcc/                     uniform steps: targets of a policy, wide codes, a tensor that is not
                                finite, budgets; each kind of payload; a base with a wide table
 exact.lcc/                     exact tensors of many dtypes that change: residuals
-moments.lcc/                   an optimizer's moments: batches, small tensors, equal ones
+moments.lcc/                   optimizers' moments in each measure; small tensors, equal ones
 layouts.lcc/                   tensors and values that come, grow and go: edits of the layout
 contexts.lcc/                  context codes of buckets, in either scope, and of steps
 gradients.lcc/                 gradients of an optimizer's steps: clipped, absent, two in one record
@@ -228,7 +228,7 @@ def write_exact(path: Path) -> None:
 
 
 def write_moments(path: Path) -> None:
-    """Either scope, the moments in batches."""
+    """Either scope, the moments in octaves, roots and sizes."""
     following = enumerate(adam_states())
     save_all(path, following, 3, bits=2)
     save_all(path, following, bits=2, scope="tensor")
@@ -249,7 +249,9 @@ def adam_states() -> list[dict[str, Any]]:
                 "exp_avg": (gradient * (1 - 0.5**step)).astype(np.float32),
                 "exp_avg_sq": (gradient**2 * (1 - 0.75**step)).astype(np.float32),
             }
-        states.append({"model": model, "optimizer": {"state": adam, "lr": 0.1 / (step + 1)}})
+        buffers = {i: {"momentum_buffer": moments["exp_avg"] * 3} for i, moments in adam.items()}
+        state = {"model": model, "optimizer": {"state": adam, "lr": 0.1 / (step + 1)}}
+        states.append(state | {"opt_sgd": {"state": buffers}})
     return states
 
 

@@ -13,7 +13,7 @@ from lcviz.lab.frontier import points
 from lcviz.lab.intervals import mean, ratio
 from lcviz.lab.markdown import table
 from lcviz.lab.progress import as_report
-from lcviz.lab.recovery.methods import DEFAULT, NONE, SHARES, Method, lc
+from lcviz.lab.recovery.methods import DEFAULT, EXACT, NONE, SHARES, Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.workload import Workload
 
@@ -40,7 +40,7 @@ from .results_file import Row
 EXPONENT, UNIFORM = QUANTIZERS
 RUNLENGTH = Coding(1).coder  # the default
 OPTIMIZERS = ("sgd", "momentum", "adam")
-MOMENTS = {"none": NONE, "default": DEFAULT, "exact": "exact"}
+MOMENTS = {"none": NONE, "default": DEFAULT, "exact": EXACT}
 SLOWER = 0.2  # of the learning rate with momentum 0.9: each gradient counts ten times
 
 

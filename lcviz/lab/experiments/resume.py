@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from codec import Coding
-from codec.inspect import MOMENT
+from codec.inspect import MEASURE_OF
 from demo_models import MODELS
 from demo_models.model import TEXT_DATA
 from lcviz.lab.intervals import mean
 from lcviz.lab.markdown import table
 from lcviz.lab.progress import as_report
-from lcviz.lab.recovery.methods import BLOCKS, NONE, Method, lc
+from lcviz.lab.recovery.methods import BLOCKS, EXACT, NONE, Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
+from lcviz.text import step_text
 
 from .base import (
     TITLES,
@@ -39,12 +40,22 @@ from .base import (
 )
 from .results_file import Row
 
-EXACT = "exact moments"  # the other ways are compared with it
+M, V = MEASURE_OF["exp_avg"], MEASURE_OF["exp_avg_sq"]
+
+
+def _times(factor: float) -> str:
+    """The policy with this multiple of the default steps."""
+    targets = {"exp_avg": M, "exp_avg_sq": V}
+    return " ".join(f"*/{k}={t.name}={factor * (t.number or 0)}?" for k, t in targets.items())
+
+
+EXACTLY = "exact moments"  # the other ways are compared with it
 WAYS = {
     "whole state, exact": Method("full"),
-    EXACT: lc(Coding(), "exact"),
-    "moments at 3 bits": lc(Coding(), str(MOMENT)),  # the codec's default
-    "moments at 2 bits": lc(Coding(), "bits=2"),
+    EXACTLY: lc(Coding(), EXACT),
+    "moments in half the steps": lc(Coding(), _times(0.5)),
+    "moments in steps": lc(Coding()),
+    "moments in double steps": lc(Coding(), _times(2)),
     "moments in 8-bit blocks": lc(Coding(), BLOCKS),
     "new optimizer": lc(Coding(), NONE),
 }
@@ -90,7 +101,7 @@ class Resume(Experiment):
         stop = Protocol(at, interval, options.horizon, first=first, whole=True)
         outcomes = fail_and_recover(trained, seed, list(WAYS.values()), stop, as_report(progress))
         by_way = dict(zip(WAYS, outcomes, strict=True))
-        exact = mean(_above(by_way[EXACT])).value
+        exact = mean(_above(by_way[EXACTLY])).value
         columns = {"beta2": beta2, "at": at, "interval": interval}
         return [
             columns
@@ -135,7 +146,8 @@ ABOUT = (
     "same in iterations, by how much one lowers the loss without a stop. Highest: the largest "
     "rise of the loss above that of the training that did not stop, same unit. Of the state: bytes "
     "of a checkpoint after the first, as a share of weights and moments in float32. Weights are "
-    "saved with 2 bits, except in the first line. 3 bits are the default for moments.\n"
+    f"saved with 2 bits, except in the first line. By default v is in {step_text(str(V))}, m in "
+    f"{step_text(str(M))}.\n"
 )
 
 

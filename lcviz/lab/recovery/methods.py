@@ -25,6 +25,7 @@ from codec.inspect import (
     flatten,
     from_arrays,
     layout_of,
+    rules,
     sealed_nbytes,
     to_arrays,
     unflatten,
@@ -34,7 +35,9 @@ from . import eight_bit
 from .baselines import Full, Scar, TopN
 
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
-DEFAULT, BLOCKS, NONE = "default", "blocks", "none"  # ways to save an optimizer's state
+# Ways to save an optimizer's state. "?": plain SGD has none for the pattern to match.
+DEFAULT, BLOCKS, NONE = "default", "blocks", "none"
+EXACT, _SKIP = "optimizer/*=exact?", "optimizer/*=skip?"
 
 
 class Saver(Protocol):
@@ -56,14 +59,14 @@ class Method:
 
     kind: "full", "scar", "topn" or "lc". share: of the float32 size that a checkpoint may take;
     None for "full", and for "lc" with a number of bits. coding: the settings of "lc". moments: how
-    "lc" saves the optimizer's state: a kind or target of `codec.Checkpointer`'s policy, DEFAULT for
-    the codec's default, BLOCKS for 8-bit blocks, or NONE.
+    "lc" saves the optimizer's state: DEFAULT for the codec's default, BLOCKS for 8-bit blocks,
+    NONE, or the texts of a policy as in `codec.inspect.rules`, with spaces between them.
     """
 
     kind: str
     share: float | None = None
     coding: Coding | None = None
-    moments: str = "lossy"
+    moments: str = DEFAULT
 
     @property
     def name(self) -> str:
@@ -86,11 +89,11 @@ class Method:
         if self.coding is None:
             return _Baseline(self)
         if self.moments in (BLOCKS, NONE):
-            return _Apart(_Chain(self.coding, folder, "skip"), self.moments == BLOCKS)
+            return _Apart(_Chain(self.coding, folder, _SKIP), self.moments == BLOCKS)
         return _Chain(self.coding, folder, self.moments)
 
 
-def lc(coding: Coding, moments: str = "lossy") -> Method:
+def lc(coding: Coding, moments: str = DEFAULT) -> Method:
     """The method LC-Checkpoint; its share is the budget."""
     return Method("lc", coding.budget, coding, moments)
 
@@ -106,8 +109,7 @@ class _Chain:
 
     def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
-        # "?": plain SGD has no optimizer state for the pattern to match.
-        policy = None if moments == DEFAULT else {"optimizer/*": f"{moments}?"}
+        policy = None if moments == DEFAULT else rules(moments.split())
         self._checkpointer = codec.Checkpointer(
             self._path, **coding.header(), policy=policy, base_every=None
         )

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from lcviz.run.snapshot import Checkpoint
-from lcviz.run.whole_state import nbytes_by_kind
+from lcviz.run.whole_state import STEPS, nbytes_by_kind
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure
 
@@ -52,8 +52,8 @@ def _sentence(viewed: Checkpoint) -> str:
     ]
     return (
         f"Of the record's {nbytes_text(viewed.nbytes)}: {', '.join(shares)}; the rest is its "
-        "header and what is stored exactly. Each moment has an alphabet of its own, with at most 7 "
-        "levels."
+        f"header and what is stored exactly. m moves in {STEPS['m']}, v in {STEPS['v']}. All "
+        "tensors of m share an alphabet, and all of v."
     )
 
 

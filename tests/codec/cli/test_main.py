@@ -88,13 +88,13 @@ def test_info_says_which_moments_are_lossy(tmp_path: Path, cli: Cli) -> None:
     with codec.Checkpointer(run) as checkpoints:
         for step, tensors, nbytes in (
             (0, {}, 0),
-            (1, {"optimizer/state/0/exp_avg": "bits=3"}, 200),
+            (1, {"optimizer/state/0/exp_avg": "sizes=0.5"}, 200),
         ):
             checkpoints.save(step, state)
             expected = {"step": step, "tensors": tensors, "float32_bytes": nbytes}
             assert cli.json("info", run)["moments"] == expected
             state = state | {"optimizer": {"state": {0: moments}}}
-    said = "The optimizer's moments are lossy, at 3 bits: 1 tensor (exp_avg), 200 bytes in float32"
+    said = "The optimizer's moments are lossy: 1 tensor (exp_avg), 200 bytes in float32"
     assert said in cli("info", run).out
     damage(run / "00000001.base.safetensors")
     assert "The newest base: 00000001.base.safetensors: expected" in cli("info", run).out

@@ -33,17 +33,17 @@ def walk(step: int, shapes: dict[str, Any] = SHAPES) -> Tensors:
 
 
 def moments(step: int) -> Tensors:
-    """Of AdamW for "wide", as a training has them after this step."""
+    """Of AdamW for "deep", as a training has them after this step."""
     rng = torch.Generator().manual_seed(7)
-    m, v = torch.zeros(SHAPES["wide"]), torch.zeros(SHAPES["wide"])
+    m, v = torch.zeros(SHAPES["deep"]), torch.zeros(SHAPES["deep"])
     for _ in range(step + 3):
-        gradient = torch.randn(SHAPES["wide"], generator=rng)
+        gradient = torch.randn(SHAPES["deep"], generator=rng)
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
     return {"exp_avg": m, "exp_avg_sq": v}
 
 
 def save(writer: ChainWriter, step: Path, model: Tensors, moment: Tensors | None = None) -> None:
-    state: dict[str, Any] = {"optim": {"state": {"wide": moment}}} if moment else {}
+    state: dict[str, Any] = {"optim": {"state": {"deep": moment}}} if moment else {}
     state["model"] = model
     dcp.save(state, storage_writer=writer, checkpoint_id=step)
 
@@ -105,26 +105,26 @@ def test_all_records_together_are_within_the_budget(
 
 
 def test_moments_come_on_top(tmp_path: Path) -> None:
-    """One record has both. The weights fill the budget, nearly as without moments; the moments have
-    3 bits and are restored as a single process restores its own."""
+    """One record has both. The weights fill the budget, nearly as without moments; the moments are
+    restored as a single process restores its own."""
     writer, plain = ChainWriter(budget=0.05), ChainWriter(budget=0.05)
     with codec.Checkpointer(tmp_path / "own.lcc", budget=0.05, scope="tensor") as mine:
         for step in range(3):
             save(writer, tmp_path / f"{step}", walk(step), moments(step))
             save(plain, tmp_path / "plain" / f"{step}", walk(step))
-            state = {"model": walk(step), "optim": {"state": {"wide": moments(step)}}}
+            state = {"model": walk(step), "optim": {"state": {"deep": moments(step)}}}
             above = mine.save(step, state).moment_nbytes
             if step == 0:
                 continue
             (file,) = (tmp_path / f"{step}").glob("*.delta.safetensors")
             assert above > 0.05 * 4 * N
             assert 0.9 * 0.05 * 4 * N < file.stat().st_size - above <= 0.05 * 4 * N + 2 * 24
-            seen = {"optim": {"state": {"wide": moments(step)}}}
+            seen = {"optim": {"state": {"deep": moments(step)}}}
             dcp.load(seen, storage_reader=ChainReader(tmp_path / f"{step}"))
             alone = codec.restore(tmp_path / "own.lcc")
             for name, live in moments(step).items():
-                moment = seen["optim"]["state"]["wide"][name]
-                assert torch.equal(moment, alone["optim"]["state"]["wide"][name])
+                moment = seen["optim"]["state"]["deep"][name]
+                assert torch.equal(moment, alone["optim"]["state"]["deep"][name])
                 assert not torch.equal(moment, live)
             weights, without = (
                 loaded(at / f"{step}", walk(step)) for at in (tmp_path, tmp_path / "plain")

@@ -35,6 +35,7 @@ from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
 from codec.state import edits, tree
+from codec.state.family import MEASURES
 from codec.state.tensors import CARRIER, TensorSpec
 
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
@@ -88,8 +89,8 @@ def test_example_says_what_stands_there() -> None:
     head = reader.head_of(left, 10, "", {})
     assert (head.k, head.classes, head.units, head.streams) == (4, 1, 1, [18])
     assert words_of(head) == {"0": 0, "10": 1, "110": 2, "111": 3}
-    levels = reader.levels_of(head, left, 1)
-    assert levels[0].round(2).tolist() == np.float32([0, 0.79, -0.48, 0.44]).tolist()
+    levels = reader.levels_of(head, left)
+    assert levels.round(2).tolist() == np.float32([0, 0.79, -0.48, 0.44]).tolist()
     codes = reader.codes_of(head, levels, [np.zeros(10, np.float32)], left)
     assert f"The codes are {''.join(map(str, codes))}." in TEXT
     left.finish()
@@ -135,11 +136,11 @@ def test_example_of_tokens() -> None:
     assert bits == "".join(map(str, np.unpackbits(payload, bitorder="little")[: len(bits)]))
     assert f"{len(bits)} bits; the last 10 zeros" in block
     words = reader.Words.unpacked(table, 3, 18, limited=False)
-    head = reader.Head(3, False, False, 18, 1, words, [len(bits)])
+    head = reader.Head(3, False, 18, 1, words, [len(bits)])
     said = re.findall(r"(\d+): ([01]+)", block)
     assert {word: int(token) for token, word in said} == words_of(head)
     array = np.zeros(40, np.float32)
-    assert reader.codes_of(head, [], [array], cursor(payload.tobytes())).tolist() == codes
+    assert reader.codes_of(head, array, [array], cursor(payload.tobytes())).tolist() == codes
     code_table = CodeTable.unpacked(table, 2, 18)
     sizes = np.array([len(bits)], np.uint32)
     prefix_code = PrefixCode(payload.view(np.uint32), sizes, 65536, code_table)
@@ -159,13 +160,13 @@ def test_example_of_uniform_steps() -> None:
     left, array = cursor(data), np.zeros(16, np.float32)
     head = reader.head_of(left, 16, "", {})
     assert (head.uniform, head.k, head.classes, head.streams) == (True, 10, 1, [34])
-    levels = reader.levels_of(head, left, 1)
+    levels = reader.levels_of(head, left)
     assert "streams: 34 bits" in block
-    size = levels[0][1]
+    size = levels[1]
     assert (f"step size: {size:.7f}" in block, f"{size:.6f}…" in TEXT) == (True, True)
     codes = reader.codes_of(head, levels, [array], left)
     assert f"codes    {''.join(map(str, codes))}\n" in block
-    reader.add([array], levels, codes)
+    array += levels[codes]
     assert array.tolist() == tracker.state["w"].tolist()
     assert np.abs(array - changes).max() <= 0.05
 
@@ -190,8 +191,8 @@ def test_example_of_a_context_code(monkeypatch: pytest.MonkeyPatch) -> None:
     left, array = cursor(data), np.zeros((2, 8), np.float32)
     head = reader.head_of(left, 16, "", {})
     assert (head.uniform, head.k, head.classes, head.units) == (True, 10, 254, 1)
-    levels = reader.levels_of(head, left, 1)
-    reader.add([array], levels, reader.codes_of(head, levels, [array], left))
+    levels = reader.levels_of(head, left)
+    array += levels[reader.codes_of(head, levels, [array], left)].reshape(2, 8)
     left.finish()
     rows = re.findall(r"chance +(\d+)   span +(\d+)   window +(\d+)   ([01])$", block, re.MULTILINE)
     assert [tuple(map(int, row)) for row in rows] == read[:4]
@@ -234,10 +235,10 @@ def test_any_context_codes_agree(data: st.DataObject) -> None:
         bits = payload.element_bits(n, levels, uniform)
         assert bits.sum() == pytest.approx(payload.bits, abs=48 * payload.sizes.size)
         assert (bits >= 0).all()
-        head = reader.Head(k, uniform, False, 254, payload.shared, None, payload.sizes.tolist())
+        head = reader.Head(k, uniform, 254, payload.shared, None, payload.sizes.tolist())
         arrays = [np.zeros(shape, np.float32) for shape in shapes]
         left = cursor(payload.code.tobytes())
-        assert reader.codes_of(head, [levels], arrays, left).tolist() == codes.tolist()
+        assert reader.codes_of(head, levels, arrays, left).tolist() == codes.tolist()
         left.finish()
     context._cut.cache_clear()
 
@@ -248,8 +249,8 @@ def test_levels_are_multiples(bits: int, k: int) -> None:
     (size,) = np.array([bits], np.uint32).view(np.float32)
     if not np.isfinite(size * np.float64(MAX_UNIFORM)) or size > 1e34:
         size = np.float32(1e-45)
-    head = reader.Head(k, True, False, 0, 0, None, [])
-    (levels,) = reader.levels_of(head, cursor(size.tobytes()), 1)
+    head = reader.Head(k, True, 0, 0, None, [])
+    levels = reader.levels_of(head, cursor(size.tobytes()))
     assert uniform.levels_of(size, k).tolist() == levels.tolist()
 
 
@@ -402,7 +403,8 @@ def test_errors_and_caps_are_described() -> None:
         f"{MAX_LEVELS} levels",
         f"{MAX_UNIFORM:,} levels in uniform steps",
         f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋",
-        f"plus {coded_of.BY_STEPS:,} in uniform steps, plus {coded_of.OF_BATCH:,}",
+        f"plus {coded_of.BY_STEPS:,} in uniform steps",
+        f"`{MEASURES[0]}`, `{MEASURES[1]}` or `{MEASURES[2]}`",
         f"o is {uniform.OFFSET} for a budget and {uniform.NEAREST} for a tolerance",
         f"code words of {huffman.MAX_LENGTH} bits",
         f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes",

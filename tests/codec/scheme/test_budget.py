@@ -363,13 +363,13 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
     [
         (torch.optim.Adam, 0.1, "tensor", {"optimizer/*": "exact"}),
         (torch.optim.Adam, 0.1, "tensor", None),
-        (partial(torch.optim.SGD, momentum=0.9), 0.3, "model", {"optimizer/*": "bits=all"}),
+        (partial(torch.optim.SGD, momentum=0.9), 0.3, "model", {"optimizer/*": "sizes=0.1"}),
     ],
 )
 def test_moments_take_nothing_of_a_budget(
     tmp_path: Path, kind: Any, budget: float, scope: str, policy: dict[str, str] | None
 ) -> None:
-    """Exact or with bits of their own: the model moves in every record, and fills its budget."""
+    """Exact or in steps of their own: the model moves in every record, and fills its budget."""
     net, path = mlp(), tmp_path / "run.lcc"
     optimizer, kinds = kind(net.parameters(), lr=1e-3), {"scope": scope, "policy": policy}
     saves = trained(path, net, optimizer, (16, 96), budget=budget, **kinds)
@@ -386,19 +386,15 @@ def test_moments_take_nothing_of_a_budget(
         assert all((before[name] != after[name]).any() for name in after)
 
 
-def test_a_budget_that_lossy_moments_use_up_is_refused(tmp_path: Path) -> None:
+def test_a_budget_that_tensors_outside_the_model_use_up_is_refused(tmp_path: Path) -> None:
     """It says what takes how much, and what to do; the chain stays as it was."""
-    net, path = mlp(), tmp_path / "run.lcc"
-    optimizer, policy = torch.optim.Adam(net.parameters()), {"optimizer/*": "lossy"}
-    with pytest.raises(codec.SettingsError, match=r"exp_avg.*takes? [0-9,]+.*budget="):
-        trained(path, net, optimizer, (16, 96), budget=0.05, policy=policy)
-    assert codec.verify(path).ok
-    assert codec.Chain(path).steps == (0, 1)  # bases: the second has the moments
     w = {"model": {"w": np.zeros(500, F32)}}
     with codec.Checkpointer(tmp_path / "1.lcc", budget=0.01, policy={"*": "lossy"}) as checkpoints:
-        checkpoints.save(0, w | {"optimizer": {"m": np.zeros(500, F32)}})
-        with pytest.raises(BudgetError, match="step 1"):  # though the model has not changed
-            checkpoints.save(1, w | {"optimizer": {"m": np.arange(500, dtype=F32)}})
+        checkpoints.save(0, w | {"ema": {"m": np.zeros(500, F32)}})
+        # Though the model has not changed.
+        with pytest.raises(BudgetError, match=r"step 1.*'ema/m'\) [0-9,]+\. Pass budget="):
+            checkpoints.save(1, w | {"ema": {"m": np.arange(500, dtype=F32)}})
+    assert codec.verify(tmp_path / "1.lcc").steps == (0,)
 
 
 def test_a_model_smaller_than_its_header_is_refused(tmp_path: Path) -> None:
@@ -427,7 +423,7 @@ def test_exact_bytes_are_those_of_the_file(tmp_path: Path, forks: None) -> None:
         lossy = 8 + len(json.dumps(line, separators=(",", ":"))) + end - begin
         assert saved.nbytes - saved.exact_nbytes == lossy
         model = 4 * sum(p.numel() for p in net.parameters())
-        assert 0 < saved.moment_nbytes < 0.2 * model
+        assert 0 < saved.moment_nbytes < 0.3 * model
         assert end - begin - saved.moment_nbytes <= 0.2 * model
 
 

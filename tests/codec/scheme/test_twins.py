@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme import batch, coders, context, plain, runlength, twins, uniform
+from codec.scheme import coders, context, measures, plain, runlength, twins, uniform
 from codec.scheme.coders import CODERS
 from codec.scheme.context import ContextCode
+from codec.scheme.limits import CHANGE, LOOK
 from codec.scheme.residual import residual_of
 from codec.scheme.stream import decode, element_bits
 from codec.scheme.survivors import Segments, memory_for
@@ -151,18 +152,31 @@ def test_steps_up_to_the_last_one_and_beyond() -> None:
 IN_CONTEXT = [{"bits": 2}, {"bits": None}, {"distance": 0.3}, {"tolerance": 1e-6}]
 
 
-@pytest.mark.parametrize("keep", [1, 7, None])
-def test_batches(keep: int | None) -> None:
-    """Tensors of one alphabet, each with levels of its own."""
-    before, after = states("wide", seed=3)
-    after["t2"] = abs(after["t2"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "wide", "odd"])
+@pytest.mark.parametrize("measure", ["octaves", "roots", "sizes"])
+@pytest.mark.parametrize("mode", [LOOK, CHANGE])
+def test_measures(kind: str, measure: str, mode: int) -> None:
+    """Codes, what is lost, the track and its digests; negative, infinite and tiny numbers too."""
+    before, after = states(kind, seed=3)
+    if measure == "octaves" and kind != "odd":
+        before, after = ({n: abs(a) for n, a in state.items()} for state in (before, after))
+    roots = [np.abs(a) for a in after.values()]
+    roots[2].reshape(-1)[::7] = 0
+    sizes = measures.sizes_of(list(after.values()))
+    scale = measures.Scale(measure, np.float32(0.002), roots, sizes)
 
     def step() -> tuple[Any, ...]:
-        segments = Segments(list(before.values()), list(after.values()))
-        quantized = batch.quantized(segments, keep)
-        return (quantized.codes, quantized.levels, quantized.counts, quantized.is_huge)
+        tracks = [a.copy() for a in before.values()]
+        segments = Segments(tracks, list(after.values()))
+        codes = np.empty(segments.n, np.uint16)
+        counts, lost = measures.measure(segments, scale, 2000, codes)
+        levels = uniform.levels_of(scale.step, counts.size)
+        sums = measures.move(segments, scale, codes, levels, mode)
+        return codes, counts, lost, sums, tracks
 
-    assert same(*both(step))
+    one, other = both(step)
+    assert same(one, other)
+    assert one[1][1:].any()
 
 
 @pytest.mark.parametrize("dtype", ["I64", "I8", "U16", "BOOL", "BF16", "F16", "F32", "F64", "C64"])
@@ -211,7 +225,7 @@ def arguments(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...]]]
     bits = (rng.standard_normal(n) * 10.0 ** rng.integers(-38, 38, n)).astype(np.float32)
     bins = plain.Bins.of(bits.view(np.uint32))
     for keep in (1, 3, 511):
-        yield "quantize._promoted", (bins, keep, bool(rng.integers(2)))
+        yield "quantize._promoted", (bins, keep)
     yield "digest._digest", (bits, int(rng.integers(1000)))
     edges = np.sort(rng.random((2, 60)) * 10, axis=0)
     yield "uniform._squares_left", (*edges, rng.integers(0, 99, 60), 0.3, 0.375)

@@ -12,20 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import codec
-from codec.scheme.quantize import Buckets, quantize
 from codec.state.family import MODEL
 from codec.state.policy import Policy
-from codec.state.tensors import Layout, to_arrays
-from codec.state.tree import flatten
 
 F32 = np.float32
 Logged = pytest.LogCaptureFixture
 Adam = Callable[[int], list[dict[str, Any]]]
-Levels = Callable[[Buckets], np.ndarray]
 
 
 def everything_logged(caplog: Logged) -> list[str]:
@@ -80,20 +74,43 @@ def entries(*keys: str, **more: Any) -> dict[str, Any]:
     return {"step": torch.tensor(3.0)} | {key: full(9) for key in keys} | more
 
 
-KNOWN = [("exp_avg",), ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), ("momentum_buffer",)]
-OTHERS = [  # Adamax, RMSprop, Adadelta, SOAP, Adafactor, another's master weights
-    entries("exp_avg", "exp_inf"),
-    entries("square_avg", "momentum_buffer", "grad_avg"),
-    entries("square_avg", "acc_delta"),
+KNOWN = [
+    {"exp_avg": "sizes"},
+    {"exp_avg": "roots", "exp_avg_sq": "octaves", "max_exp_avg_sq": "octaves"},
+    {"momentum_buffer": "sizes"},
+    {"exp_avg": "sizes", "exp_inf": "octaves"},
+    {"square_avg": "octaves", "momentum_buffer": "sizes", "grad_avg": "sizes"},
+    {"square_avg": "octaves", "acc_delta": "octaves"},
+    {"sum": "octaves"},
+    {"exp_avg": "sizes", "exp_avg_sq_row": "octaves", "exp_avg_sq_col": "octaves"},
+    {"row_var": "octaves", "col_var": "octaves"},
+]
+OTHERS = [  # SOAP, another's master weights, another's moment
     entries("exp_avg", "exp_avg_sq", GG=[full(3, 3)]),
     entries("exp_avg", "exp_avg_sq", Q={"left": full(3, 3)}),
-    entries("exp_avg", exp_avg_sq_row=full(9)),
     entries("exp_avg", "exp_avg_sq", "master_param"),
 ]
 
 
-@pytest.mark.parametrize("keys", KNOWN)
-def test_moments_of_known_optimizers(keys: tuple[str, ...], tmp_path: Path) -> None:
+def targets(path: Path, state: Any, policy: dict[str, str] | None = None) -> dict[str, str]:
+    """By moment, its family's target."""
+    with codec.Checkpointer(path, policy=policy) as checkpoints:
+        checkpoints.save(0, state)
+        assert checkpoints.tracker is not None
+        tensors = checkpoints.tracker.track.layout.tensors
+    moments = [t for t in tensors if t.lossy and t.name[0] == "o"]
+    return {t.name.rpartition("/")[2]: str(t.family.target or "") for t in moments}
+
+
+@pytest.mark.parametrize("measures", KNOWN)
+def test_each_moment_has_its_measure(measures: dict[str, str], tmp_path: Path) -> None:
+    optimizer = {"state": {0: entries(*measures)}}
+    got = targets(tmp_path / "run.lcc", {"model": {"w": full(9)}, "optimizer": optimizer})
+    assert {key: text.partition("=")[0] for key, text in got.items()} == measures
+
+
+@pytest.mark.parametrize("keys", KNOWN[:3])
+def test_moments_of_known_optimizers(keys: dict[str, str], tmp_path: Path) -> None:
     """Below a name of an optimizer, or below a numbered state."""
     moments = {"state": {0: entries(*keys), 1: entries(*keys), "other": full(9)}}
     names = {name: copy.deepcopy(moments) for name in ("optimizer", "optG", "adam")}
@@ -130,11 +147,11 @@ def test_names_alone_are_no_moments(tmp_path: Path) -> None:
     ("policy", "expected"),
     [
         ({"*": "exact"}, {}),
-        ({"*/exp_avg_sq": "exact"}, {"exp_avg": "bits=3"}),
-        ({"*/exp_avg": "bits=2"}, {"exp_avg": "bits=2", "exp_avg_sq": "bits=3"}),
-        ({"optimizer/*": "bits=all"}, {"exp_avg": "bits=all", "exp_avg_sq": "bits=all"}),
-        ({"optimizer/*": "lossy"}, {"exp_avg": "", "exp_avg_sq": ""}),
-        ({"model/*": "bits=4"}, {"exp_avg": "bits=3", "exp_avg_sq": "bits=3"}),
+        ({"*/exp_avg_sq": "exact"}, {"exp_avg": "sizes=0.5"}),
+        ({"*/exp_avg": "roots=1"}, {"exp_avg": "roots=1.0", "exp_avg_sq": "octaves=0.25"}),
+        ({"optimizer/*": "sizes=2"}, {"exp_avg": "sizes=2.0", "exp_avg_sq": "sizes=2.0"}),
+        ({"optimizer/*": "lossy"}, {"exp_avg": "roots=0.5", "exp_avg_sq": "octaves=0.25"}),
+        ({"model/*": "bits=4"}, {"exp_avg": "roots=0.5", "exp_avg_sq": "octaves=0.25"}),
     ],
 )
 def test_a_policy_overrules(
@@ -142,12 +159,8 @@ def test_a_policy_overrules(
 ) -> None:
     """What it names is not told."""
     optimizer = {"state": {0: entries("exp_avg", "exp_avg_sq")}}
-    with codec.Checkpointer(tmp_path / "run.lcc", policy=policy) as checkpoints:
-        checkpoints.save(0, {"model": {"w": full(9)}, "optimizer": optimizer})
-        assert checkpoints.tracker is not None
-        tensors = checkpoints.tracker.track.layout.tensors
-    moments = [t for t in tensors if t.lossy and t.name[0] == "o"]
-    assert {t.name.rpartition("/")[2]: str(t.family.target or "") for t in moments} == expected
+    state = {"model": {"w": full(9)}, "optimizer": optimizer}
+    assert targets(tmp_path / "run.lcc", state, policy) == expected
     mode = Policy(policy).mode_by_pattern
     default = [key for key in expected if mode(f"optimizer/state/0/{key}") is None]
     messages = about_moments(caplog)
@@ -166,7 +179,7 @@ def test_lossy_moments_are_told_once(
             assert len(about_moments(caplog)) == (step > 1)
             checkpoints.save(step, state)
     (message,) = about_moments(caplog)
-    assert f"{path}: the optimizer's moments are lossy, at 3 bits: 8 tensors" in message
+    assert f"{path}: the optimizer's moments are lossy: 8 tensors" in message
     assert f"(exp_avg, exp_avg_sq), {4 * 2 * 788:,} bytes in float32" in message
     caplog.clear()
     names = lossy(tmp_path / "2.lcc", states[-1], policy_in(message))
@@ -195,7 +208,7 @@ def test_a_chain_of_exact_moments_goes_on(adam: Adam, tmp_path: Path, caplog: Lo
         kinds = [checkpoints.save(step, states[step]).kind for step in (0, 1)]
     with codec.Checkpointer(path, policy=exact, resume=True) as checkpoints:
         kinds += [checkpoints.save(2, states[2]).kind]
-    with codec.Checkpointer(path, policy={"*/exp_avg*": "bits=3"}, resume=True) as checkpoints:
+    with codec.Checkpointer(path, policy={"*/exp_avg*": "lossy"}, resume=True) as checkpoints:
         kinds += [checkpoints.save(step, states[step]).kind for step in (3, 4)]
     assert kinds == ["base", "delta", "delta", "delta", "delta"]
     assert not [m for m in everything_logged(caplog) if "full base" in m]
@@ -205,6 +218,24 @@ def test_a_chain_of_exact_moments_goes_on(adam: Adam, tmp_path: Path, caplog: Lo
             s["optimizer"]["state"][0]["exp_avg"] for s in (codec.restore(path, step), states[step])
         )
         assert torch.equal(restored, live) == (step < 3)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mode", "message"),
+    [
+        ("optimizer/*", "bits=3", "an optimizer's: no bits=3, only lossy, .* octaves=S"),
+        ("optimizer/*", "tolerance=0.1", "an optimizer's: no tolerance"),
+        ("model/*", "octaves=0.25", "no optimizer's: no octaves=0.25"),
+        ("optimizer/*", "roots=0", "a step of octaves, roots or sizes is .*; got 0"),
+        ("optimizer/*", "sizes=nan", "got nan"),
+    ],
+)
+def test_a_target_of_the_wrong_tensor_is_refused(
+    pattern: str, mode: str, message: str, tmp_path: Path
+) -> None:
+    state = {"model": {"w": full(9)}, "optimizer": {"state": {0: entries("exp_avg")}}}
+    with pytest.raises(codec.SettingsError, match=message):
+        targets(tmp_path / "run.lcc", state, {pattern: mode})
 
 
 def test_patterns(tmp_path: Path) -> None:
@@ -449,45 +480,17 @@ def test_no_false_alarms(
     assert about_models(caplog) == []
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0, -20, -140]))
-def test_a_family_that_is_not_negative_stays_so(
-    cautious_levels: Levels, seed: int, n: int, scale: int
-) -> None:
-    """Whatever the track was, down to the smallest subnormals."""
-    rng = np.random.default_rng(seed)
-    spread = np.ldexp(rng.random((2, n)), rng.integers(scale - 9, scale + 9, (2, n)))
-    track, values = spread.astype(F32)
-    values[rng.random(n) < 0.3] = 0
-    with np.errstate(all="ignore"):
-        delta = values - track
-    q = quantize(delta)
-    assert q.buckets is not None
-    moved = track + cautious_levels(q.buckets)[q.codes]
-    assert (moved >= 0).all()
-    falls = delta < 0
-    assert (moved[falls] >= values[falls] - np.spacing(track[falls])).all()
-
-
-def test_a_family_with_other_signs_is_not_treated_so(
-    adam: Adam, cautious_levels: Levels, tmp_path: Path
-) -> None:
-    """Moments of first order: levels in the middle of their buckets."""
-    states = adam(3)
-    policy = {"*/exp_avg*": "lossy"}
-    with codec.Checkpointer(tmp_path / "run.lcc", 2, policy=policy) as checkpoints:
-        for step, state in enumerate(states):
-            if checkpoints.tracker:
-                before = {n: a.copy() for n, a in checkpoints.tracker.state.items()}
-            saved = checkpoints.save(step, state)
-    parts = flatten(states[-1], lambda _: False)
-    assert saved.delta is not None
-    for group in saved.delta.groups:
-        names, bits = [t.name for t in group.tensors], group.encoded.bits
-        now = to_arrays(parts.tensors, Layout(group.tensors))
-        q = quantize(np.concatenate([(now[n] - before[n]).reshape(-1) for n in names]), bits)
-        assert q.buckets is not None
-        kind = group.tensors[0].family.name
-        separate = group.encoded.levels.tobytes()
-        assert bits == (2 if group.tensors[0].family.is_model else None)
-        assert (separate == q.levels.tobytes()) == (kind != "exp_avg_sq")
-        assert (separate == cautious_levels(q.buckets).tobytes()) == (kind == "exp_avg_sq")
+@pytest.mark.parametrize("only", ["*/exp_avg", "*/exp_avg_sq", "optimizer/state/1"])
+def test_a_part_of_the_moments_is_that_of_the_whole(adam: Adam, tmp_path: Path, only: str) -> None:
+    """Also a first moment alone, whose steps are those of a second one that is not asked for."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(adam(5)):
+            checkpoints.save(step, state)
+    whole, part = codec.restore(path), codec.restore(path, only=only)
+    moments = part["optimizer"]["state"]
+    assert moments
+    for i, entry in moments.items():
+        for key, value in entry.items():
+            assert torch.equal(value, whole["optimizer"]["state"][i][key])
+            assert only.startswith("optimizer") or key == only[2:]

@@ -154,8 +154,8 @@ def test_moments_do_not_count_as_weights() -> None:
     first, live, track = state(), state(), state()
     model, moment = (
         spec_of(name, live[name], family=Family.of(family))
-        for name, family in zip(live, ("", "bits=3 optimizer/state/0/exp_avg"))
+        for name, family in zip(live, ("", "roots=0.5 exp_avg"))
     )
     whole, _, each = errors(Layout((model, moment)), track, live, first)
     assert whole == each[0].distance != each[1].distance
-    assert [e.stored for e in each] == [LOSSY, "bits=3"]
+    assert [e.stored for e in each] == [LOSSY, "roots=0.5"]

@@ -228,7 +228,8 @@ def test_all_that_a_chain_can_hold_is_kept(
     assert back["optimizer"]["param_groups"] == state["optimizer"]["param_groups"]
     assert back["optimizer"]["state"][0]["step"] == 4
     stored = {t.name: t.stored for t in made.steps[3].tensors}
-    assert stored["optimizer/state/0/exp_avg"] == "bits=3"
+    assert stored["optimizer/state/0/exp_avg"] == "roots=0.5"
+    assert stored["optimizer/state/0/exp_avg_sq"] == "octaves=0.25"
     assert stored["optimizer/state/0/step"] == "exactly"
     del state["config"]
     file = io.BytesIO()

@@ -105,14 +105,27 @@ def test_the_example_and_a_run(
     assert inspecting(unfold=False, run=run.id).charts == {"sizes", "tensors", "value", "exponents"}
 
 
-def test_lossy_moments_are_told(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
+def test_moments_are_in_steps(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
+    """Of a measure each, which tables, words and a single value tell."""
     w = np.arange(40, dtype=np.float32)
-    state = {"model": {"w": w}, "optimizer": {"state": {0: {"exp_avg": w + 1}}}}
-    with codec.Checkpointer(tmp_path / "run.lcc", 2) as checkpoints:
-        checkpoints.save(0, state)
-    texts = said(inspecting(unfold=False, inspect_path=tmp_path / "run.lcc"), "markdown")
-    (told,) = [text for text in texts if "moments are lossy" in text]
-    assert told.startswith(":small[The optimizer's moments are lossy, at 3 bits: 1 tensor")
+    with codec.Checkpointer(tmp_path / "run.lcc", 2, coder="runlength") as checkpoints:
+        for i in (1, 2):
+            v = np.full(40, 4.0**i, np.float32)  # two octaves: eight steps
+            moments = {0: {"exp_avg_sq": v}, 1: {"momentum_buffer": w * i}}
+            checkpoints.save(i, {"model": {"w": w * i}, "optimizer": {"state": moments}})
+    page = inspecting(inspect_path=tmp_path / "run.lcc", tables="true")
+    (told,) = [text for text in said(page, "markdown") if "moments are lossy" in text]
+    assert told.startswith(":small[The optimizer's moments are lossy: 2 tensors")
+    tensors = page.at.dataframe[0].value.set_index("tensor")
+    v, m = "optimizer/state/0/exp_avg_sq", "optimizer/state/1/momentum_buffer"
+    assert tensors["stored"][v] == "as codes, in steps of 1/4 octave"
+    assert tensors["stored"][m] == "as codes, in steps of 1/2 of its size"
+    assert (tensors["changed"][v], tensors["largest level"][v]) == (40, 2)
+    page.set("selectbox", "inspect_alphabet", m)
+    (words,) = (t.value for t in page.at.table if "means" in t.value)
+    assert {text.rpartition("then ")[2] for text in words["means"]} == {"0", "+0.5 sizes"}
+    page.set("selectbox", "inspect_tensor", m)
+    assert any("as codes, in steps of 1/2 of its size." in t for t in said(page, "markdown"))
 
 
 def test_a_chain_of_gradients_says_that_weights_are_the_base_s(

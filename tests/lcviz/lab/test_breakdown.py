@@ -58,6 +58,16 @@ def test_against_what_the_codec_writes() -> None:
             assert stages.runlength == pytest.approx(own + 4 * levels, abs=2)
 
 
+def test_moments_are_left_out(example: OwnSeries, tmp_path: Path) -> None:
+    """Those that are not finite, too."""
+    alone = list(breakdown(example, Coding(2)))
+    for i in range(2):
+        moments = {0: {"exp_avg": torch.ones(20) * i}, 1: {"exp_avg": torch.full((9,), math.inf)}}
+        state = torch.load(tmp_path / f"{i}.pt") | {"optimizer": {"state": moments}}
+        torch.save(state, tmp_path / f"{i}.pt")
+    assert list(breakdown(OwnSeries([tmp_path]), Coding(2))) == alone
+
+
 def test_a_model_at_rest(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")

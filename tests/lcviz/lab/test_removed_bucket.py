@@ -184,7 +184,7 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
-    """A tensor that is not finite, or that came later, changes nothing of the others'."""
+    """A tensor that is not finite, that came later, or of an optimizer, changes nothing."""
     rng, states = np.random.default_rng(3), []
     for i in range(5):
         states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
@@ -195,6 +195,10 @@ def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
         torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
     beside = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
     assert beside.distance == alone.distance
+    for i, state in enumerate(states):
+        moments = {0: {"exp_avg_sq": torch.full((9,), 4.0**i)}}
+        torch.save(state | {"optimizer": {"state": moments}}, tmp_path / f"{i}.pt")
+    assert remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2)).distance == alone.distance
     for i in range(3):  # what is of another layout counts no more
         torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
     torch.save(states[3], tmp_path / "3.pt")

@@ -109,6 +109,26 @@ def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
     assert all(t.stored == "base" for t in rebuild_step(chain, 0).tensors)
 
 
+def test_moments_are_in_their_measure(tmp_path: Path) -> None:
+    """Second moments in octaves, first ones in roots of the second after the step."""
+    rng = np.random.default_rng(5)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for i in range(4):
+            g = rng.normal(size=(2, 300)).astype(np.float32) * np.float32(1.5**i)
+            moments = {n: {"exp_avg": g[n], "exp_avg_sq": g[n] ** 2} for n in range(2)}
+            checkpoints.save(i, {"optimizer": {"state": moments}})
+    before, after = (rebuild_step(codec.Chain(tmp_path / "run.lcc"), i) for i in (2, 3))
+    m, v = ("optimizer/state/1/exp_avg", "optimizer/state/1/exp_avg_sq")
+    own = {t.name: t for t in after.tensors}
+    assert (own[m].target, own[v].target) == ("roots=0.5", "octaves=0.25")
+    rise = after.state[v].view(np.int32) - before.state[v].view(np.int32)
+    assert (own[v].changed, own[v].largest) == (np.count_nonzero(rise), abs(rise).max() / 2**23)
+    moved = (after.state[m] - before.state[m]) / np.sqrt(after.state[v])
+    assert own[m].changed == np.count_nonzero(moved) > 0
+    assert own[m].largest == pytest.approx(abs(moved).max(), rel=1e-4)
+    assert kept_buckets(codec.Chain(tmp_path / "run.lcc"), after).n == 0
+
+
 def test_bits_are_those_of_the_words_that_end_there(chain: codec.Chain) -> None:
     facts = rebuild_step(chain, 6)
     for group in facts.groups:
@@ -156,13 +176,15 @@ def test_bfloat16_is_rounded_as_torch_does() -> None:
     track = np.concatenate(
         [
             rng.normal(size=1000).astype(np.float32),
-            np.float32([np.inf, 3.4e38, 0, -0.0, 1e-42]),
+            np.float32([np.inf, 3.38e38, 0, -0.0, 1e-42]),
             np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32),
         ]  # ties
     )
     wanted = torch.from_numpy(track).to(torch.bfloat16)
     lossy = numbers(track, TensorSpec("w", "BF16", track.shape, True, "torch"))
     assert np.array_equal(lossy, wanted.float().numpy())
+    beyond = numbers(np.float32([3.4e38]), TensorSpec("w", "BF16", (1,), True, "torch"))
+    assert beyond == torch.finfo(torch.bfloat16).max  # a track may exceed what a weight can be
     bits = wanted.view(torch.int16).numpy().view(np.uint16)
     exact = numbers(bits, TensorSpec("w", "BF16", track.shape, False, "torch"))
     assert np.array_equal(exact, wanted.float().numpy())

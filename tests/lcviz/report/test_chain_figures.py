@@ -69,7 +69,7 @@ def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
 
 
 def test_lossy_moments_are_told(tmp_path: Path) -> None:
-    """Of the newest base; a chain without any has no such line."""
+    """Of the newest base; a chain without any has no such line. Buckets are those of weights."""
     assert "Optimizer" not in figures_of(save(tmp_path / "model.lcc")).settings
     path, w = tmp_path / "run.lcc", np.arange(40, dtype=np.float32)
     with codec.Checkpointer(path, 2) as checkpoints:
@@ -77,8 +77,13 @@ def test_lossy_moments_are_told(tmp_path: Path) -> None:
             moments = {"momentum_buffer": w * step}
             state = {"model": {"w": w + step}, "optimizer": {"state": {0: moments}}}
             checkpoints.save(step, state)
-    told = figures_of(path).settings["Optimizer"]
-    assert told.startswith("The optimizer's moments are lossy, at 3 bits: 1 tensor ")
+    figures = figures_of(path)
+    told = figures.settings["Optimizer"]
+    assert told.startswith("The optimizer's moments are lossy: 1 tensor ")
+    assert figures.panels["buckets"].table["values"].tolist() == [40]
+    assert figures.panels["exponents"].table["values"].tolist() == [40, 40]
+    (removed,) = figures["removed bucket"].data
+    assert list(removed.y) == [50]  # of two steps of the same length, one
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])

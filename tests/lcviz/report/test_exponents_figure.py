@@ -29,7 +29,7 @@ def test_exponents_by_step(check_figure: Check) -> None:
     assert colours["colorbar"]["ticktext"] == ["1", "10", "100"]
     rows = [tuple(row) for row in panel.table.to_numpy()]
     assert rows == [(3, "−7", 10), (3, "−5", 1), (9, "−5", 40)]
-    assert panel.sentence.startswith("Values that change: 0.00 % at step 0, 80.00 % at step 9.")
+    assert panel.sentence.startswith("Weights that change: 0.00 % at step 0, 80.00 % at step 9.")
 
 
 def test_the_axis_names_round_steps(check_figure: Check) -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 import lcviz
-from lcviz.text import behind_text, exponent_text, minus, nbytes_text, percent_text
+from lcviz.text import (
+    behind_text,
+    exponent_text,
+    level_text,
+    minus,
+    nbytes_text,
+    percent_text,
+    step_text,
+)
 from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
 
 
@@ -55,6 +63,19 @@ def test_exponents_have_a_true_minus_sign() -> None:
     texts = {(-7, None): "2⁻⁷", (10, 0): "+2¹⁰", (-126, 1): "−2⁻¹²⁶", (-127, 1): "−subnormal"}
     assert {key: exponent_text(*key) for key in texts} == texts
     assert (minus(-12), minus("+0.5")) == ("−12", "+0.5")
+
+
+def test_steps_of_moments() -> None:
+    texts = {
+        "octaves=0.25": "steps of 1/4 octave",
+        "octaves=2.0": "steps of 2 octaves",
+        "roots=0.5": "steps of 1/2 root of v",
+        "sizes=0.3": "steps of 0.3 of its size",
+        "sizes=1.5": "steps of 1.5 times its size",
+    }
+    assert {target: step_text(target) for target in texts} == texts
+    levels = {(0.0, "roots"): "0", (-1.25, "octaves"): "−1.25 octaves", (1e-4, None): "+0.0001"}
+    assert {key: level_text(*key) for key in levels} == levels
 
 
 @pytest.mark.parametrize("colour", [BLUE, VERMILION, GREEN, PURPLE])

@@ -155,7 +155,7 @@ def test_an_interrupt_loses_no_trial(capsys: Capsys, monkeypatch: pytest.MonkeyP
         ("breakdown MF --seeds 0", 2, "1 to 1,000; got '0'"),
         ("breakdown MF --data mnist", 2, "cannot be trained on 'mnist'"),
         ("breakdown MF --keep .", 1, "not a file"),
-        ("tune --own . --policy w", 2, "PATTERN=lossy"),
+        ("tune --own . --policy w", 2, "PATTERN=MODE"),
         ("tune MF --target size=5", 2, "got 'size=5'"),
         ("tune MF --target size=inf", 2, "got 'size=inf'"),
         ("tune MF --iterations 20 --intervals 10", 2, "80 or more are needed"),

@@ -10,7 +10,7 @@ import pytest
 from codec import Coding
 from lcviz.cli.lab import main
 from lcviz.lab.experiments.results_file import Row
-from lcviz.lab.experiments.resume import EXACT, WAYS, Resume, _fall
+from lcviz.lab.experiments.resume import EXACTLY, WAYS, Resume, _fall
 from lcviz.lab.recovery.methods import NONE, Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.workload import workload
@@ -39,14 +39,15 @@ def test_trials() -> None:
 
 def test_ways_compared(rows: list[Row]) -> None:
     by = {row["way"]: row for row in rows}
-    assert (list(by), by[EXACT]["extra"]) == (list(WAYS), 0)
+    assert (list(by), by[EXACTLY]["extra"]) == (list(WAYS), 0)
     assert by["whole state, exact"]["peak"] == 0
-    sizes = [by[f"moments {how}"]["share"] for how in ("at 3 bits", "at 2 bits")]
-    sizes = [by["whole state, exact"]["share"], by[EXACT]["share"], *sizes]
+    steps = ("in half the steps", "in steps", "in double steps")
+    sizes = [by[f"moments {how}"]["share"] for how in steps]
+    sizes = [by["whole state, exact"]["share"], by[EXACTLY]["share"], *sizes]
     assert sizes == sorted(sizes, reverse=True)
     assert 1 < sizes[0] < 1.1
     assert by["new optimizer"]["share"] < sizes[-1]
-    assert by["new optimizer"]["extra"] > abs(by["moments at 3 bits"]["extra"])
+    assert by["new optimizer"]["extra"] > abs(by["moments in steps"]["extra"])
 
 
 def test_ways_hold_the_same_weights() -> None:
@@ -65,7 +66,7 @@ def test_a_table_has_a_line_a_way(rows: list[Row]) -> None:
     rows = [row | {"fall": 0.0005} for row in rows]
     shifted = [row | {"seed": 1, "extra": row["extra"] + 0.002} for row in rows]
     text = Resume().tables(asked(), [*rows, *shifted])
-    (exact,) = (line for line in text.splitlines() if line.startswith(f"| {EXACT}"))
+    (exact,) = (line for line in text.splitlines() if line.startswith(f"| {EXACTLY}"))
     assert " +1.00 ± 1.00 " in exact
     assert exact.endswith("| +2.0               |")
     assert "Logistic regression, saved every 1" in text

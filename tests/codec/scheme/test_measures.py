@@ -1,0 +1,328 @@
+"""An optimizer's moments in steps of their measure."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import codec
+from codec.errors import PayloadError, StreamError
+from codec.record.alphabets import coded, groups_of, heads_of
+from codec.record.track import Track
+from codec.saving.checkpointer import Front
+from codec.scheme import measures
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta, Group, apply
+from codec.scheme.limits import CHANGE, LOOK
+from codec.scheme.measures import Scale
+from codec.scheme.payload import ROW_NBYTES
+from codec.scheme.pieces import Pieces
+from codec.scheme.survivors import Segments
+from codec.scheme.track import digest_sums
+from codec.scheme.tracker import Tracker
+from codec.scheme.uniform import levels_of
+from codec.state.family import Family
+from codec.state.moments import paired, second_of
+from codec.state.policy import Policy
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, to_arrays
+
+F32 = np.float32
+FAMILY = {"m": "roots=0.5 exp_avg", "v": "octaves=0.25 exp_avg_sq", "b": "sizes=0.5 buffer"}
+NAMES = {"m": "exp_avg", "v": "exp_avg_sq", "b": "buffer"}
+LARGEST = 2.0**126  # rounded up, it stays finite
+VALUES = st.one_of(
+    st.sampled_from([0.0, 1e-45, 1e-38, 1e-30, 1e-8, 1.0, 1e8, 1e30, LARGEST]),
+    st.floats(0, LARGEST, width=32),
+)
+SIGNED = st.tuples(VALUES, st.sampled_from([-1, 1])).map(lambda pair: F32(pair[0]) * pair[1])
+
+
+def quantized(scale: Scale, track: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The track after a step towards u, and whether the step can express the change."""
+    segments, codes = Segments([track.copy()], [u]), np.empty(u.size, np.uint16)
+    counts, lost = measures.measure(segments, scale, 16_383, codes)
+    assert counts.tolist() == np.bincount(codes, minlength=counts.size).tolist()
+    measures.move(segments, scale, codes, levels_of(scale.step, counts.size), CHANGE)
+    return segments.arrays[0][0], bool(lost[0])
+
+
+@settings(deadline=None)
+@given(
+    arrays(F32, 24, elements=VALUES),
+    arrays(F32, 24, elements=VALUES),
+    st.sampled_from([0.25, 1, 0.1]),
+)
+def test_a_second_moment_ends_within_half_a_step(
+    track: np.ndarray, u: np.ndarray, step: float
+) -> None:
+    """In octaves: of any magnitude, 0 included, and never below it."""
+    after, lost = quantized(Scale("octaves", F32(step)), track, u)
+    assert not lost
+    bits, wanted = after.view(np.int32).astype(int), u.view(np.int32).astype(int)
+    assert bits.min() >= 0
+    assert np.isfinite(after).all()
+    # The steps of small numbers would lead below 0: these end within a whole step.
+    most = np.where(wanted < step * 2**23, 1, 0.5) * step * 2**23
+    assert (abs(bits - wanted) <= most + 1).all()
+
+
+@settings(deadline=None)
+@given(arrays(F32, 24, elements=SIGNED), arrays(F32, 24, elements=SIGNED), st.integers(-40, 60))
+def test_other_moments_end_within_half_a_step(
+    track: np.ndarray, u: np.ndarray, exponent: int
+) -> None:
+    """Unless steps cannot express the change; then the tensor is stored as it is."""
+    unit = F32(2.0**exponent)
+    roots = np.full(24, unit, np.float64) ** 2
+    scales = [Scale("sizes", F32(0.5), (), np.array([unit]))]
+    if 2 * exponent < 127:
+        scales.append(Scale("roots", F32(0.5), (roots.astype(F32),)))
+    for scale in scales:
+        after, lost = quantized(scale, track, u)
+        if not lost:
+            error = abs(after.astype(float) - u)
+            rounding = np.spacing(np.maximum(abs(u), abs(track))) + np.spacing(unit)
+            assert (error <= 0.25 * float(unit) + rounding).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [("v", np.nan), ("v", np.inf), ("v", -1.0), ("m", np.nan), ("m", 3e38), ("b", -np.inf)],
+)
+def test_what_steps_cannot_express_is_exact(kind: str, bad: float) -> None:
+    """That tensor alone, in that step; the first moment beside it goes on by the last second."""
+    *states, last = walk(4)
+    name = f"o/1/{NAMES[kind]}"
+    last[name][2] = bad
+    tracker = tracked(states[0])
+    for state in states[1:]:
+        tracker.commit(tracker.prepare_arrays(state))
+    before = copy_arrays(tracker.state)
+    delta = tracker.prepare_arrays(last)
+    assert delta.non_finite == (name,)
+    assert {t.name for g in delta.groups for t in g.tensors} == last.keys() - {name}
+    tracker.commit(delta)
+    assert tracker.state[name].tobytes() == last[name].tobytes()
+    apply(delta, before)
+    assert all(before[n].tobytes() == tracker.state[n].tobytes() for n in before)
+
+
+def layout_of(arrays: Arrays, kinds: str = "mvb") -> Layout:
+    """Moments of some parameters."""
+    families = {NAMES[kind]: Family.of(FAMILY[kind]) for kind in kinds}
+    return Layout(
+        tuple(
+            TensorSpec(n, "F32", a.shape, True, "numpy", families[n.rpartition("/")[2]])
+            for n, a in arrays.items()
+        )
+    )
+
+
+def walk(steps: int, n: int = 4) -> list[Arrays]:
+    """Moments of n parameters, whose gradients differ by magnitudes; one has had none so far."""
+    rng = np.random.default_rng(0)
+    m, v, states = [np.zeros(50 + i) for i in range(n)], [np.zeros(50 + i) for i in range(n)], []
+    for step in range(steps):
+        state: Arrays = {}
+        for i in range(n):
+            late = np.arange(50 + i) >= 20 * (step == 0)
+            g = rng.standard_normal(50 + i) * 10.0 ** -(2 * i) * late
+            m[i], v[i] = 0.9 * m[i] + 0.1 * g, 0.999 * v[i] + 0.001 * g * g
+            state |= {f"o/{i}/exp_avg": m[i].astype(F32), f"o/{i}/exp_avg_sq": v[i].astype(F32)}
+            state[f"o/{i}/buffer"] = (10 * m[i]).astype(F32)
+        states.append(state)
+    return states
+
+
+def tracked(state: Arrays, coding: Coding | None = None) -> Tracker[Track]:
+    return Tracker.resume(Track.of(layout_of(state), copy_arrays(state)), coding or Coding(2))
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("coder", ["runlength", "huffman", "context"])
+def test_however_a_track_is_moved_it_is_the_same(scope: str, coder: str) -> None:
+    """Looked at or moved, by the encoder or a decoder, in place or into other arrays."""
+    states, coding = walk(6), Coding(2, scope, coder)
+    one, moving = tracked(states[0], coding), tracked(states[0], coding)
+    for state in states[1:]:
+        before = copy_arrays(one.state)
+        delta = one.prepare_arrays(state)
+        assert [len(g.tensors) for g in delta.groups] == [4, 4, 4]
+        assert all(one.state[n].tobytes() == before[n].tobytes() for n in before)
+        assert one.track.after(delta, LOOK)[0] == delta.sums
+        assert all(one.state[n].tobytes() == before[n].tobytes() for n in before)
+        out = {name: np.empty_like(a) for name, a in before.items()}
+        apply(delta, before, out)
+        one.commit(delta)
+        moved = moving._encode(state, CHANGE)
+        assert moved.sums == delta.sums == digest_sums(one.track.layout, one.state)
+        moving.track.sums, moving._moving = dict(moved.sums or {}), False
+        moving.track.tables |= moved.tables
+        for name, array in one.state.items():
+            assert moving.state[name].tobytes() == array.tobytes() == out[name].tobytes()
+    for i in range(4):
+        m, v, b = (states[-1][f"o/{i}/{name}"] for name in NAMES.values())
+        off = {name: one.state[f"o/{i}/{name}"].astype(float) for name in NAMES.values()}
+        assert (abs(off["exp_avg"] - m) <= 0.251 * np.sqrt(off["exp_avg_sq"])).all()
+        assert (abs(np.log2(off["exp_avg_sq"] / v)) < 0.19).all()
+        assert (abs(off["buffer"] - b) <= 0.2501 * np.sqrt(np.square(b, dtype=float).mean())).all()
+
+
+def test_nothing_has_changed() -> None:
+    first, *_ = walk(1)
+    tracker = tracked(first)
+    delta = tracker.prepare_arrays(first)
+    for group in delta.groups:
+        assert (group.encoded.k, group.encoded.sizes.size, group.encoded.payload_bits) == (1, 0, 0)
+    assert not any(delta.sums[n] - tracker.track.sums[n] for n in first)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_do_not_change_it(threads: int) -> None:
+    rng = np.random.default_rng(5)
+    u = [rng.standard_normal(int(n)).astype(F32) for n in rng.integers(8, 60_000, 9)]
+    scale, before = Scale("sizes", F32(0.5), (), measures.sizes_of(u)), codec.threads()
+    codec.set_threads(threads)
+    try:
+        segments = Segments([np.zeros_like(a) for a in u], u)
+        codes = np.empty(segments.n, np.uint16)
+        counts, lost = measures.measure(segments, scale, 99, codes)
+        sums = measures.move(segments, scale, codes, levels_of(F32(0.5), counts.size), CHANGE)
+    finally:
+        codec.set_threads(before)
+    assert not lost.any()
+    assert counts.sum() == segments.n
+    for a, track, size, total in zip(u, segments.arrays[0], scale.sizes, sums.tolist()):
+        expected = np.rint(a / (0.5 * size.astype(float))).astype(F32) * F32(0.5) * size
+        assert np.allclose(track, expected, rtol=1e-6)
+        zeros = digest_sums(*one_tensor(np.zeros_like(a)))["x"]
+        assert (zeros + total) % 2**64 == digest_sums(*one_tensor(track))["x"]
+
+
+def one_tensor(array: np.ndarray) -> tuple[Layout, Arrays]:
+    return Layout((TensorSpec("x", "F32", array.shape, True),)), {"x": array}
+
+
+def encoded() -> tuple[np.ndarray, Delta, Arrays]:
+    """The bytes of three alphabets of moments, their delta, and the track before it."""
+    before, after = walk(2)
+    delta = tracked(before).prepare_arrays(after)
+    (parts,) = coded(delta.groups).values()
+    return np.concatenate(parts), delta, before
+
+
+def read(data: np.ndarray, layout: Layout) -> list[Group]:
+    pieces = Pieces(data, "bytes")
+    heads = list(heads_of(pieces, Coding(2), layout, (), {}))
+    got = list(groups_of(heads, pieces))
+    pieces.finish()
+    return got
+
+
+def test_as_it_was_written() -> None:
+    data, delta, before = encoded()
+    groups = read(data, layout_of(before))
+    for group, written in zip(groups, delta.groups, strict=True):
+        e, expected = group.encoded, written.encoded
+        assert (e.measure, e.levels.tolist()) == (expected.measure, expected.levels.tolist())
+        assert e.sizes.tolist() == expected.sizes.tolist()
+        assert e.sizes.size == 4 * (e.measure == "sizes")
+    total = sum(g.encoded.nbytes + ROW_NBYTES for g in delta.groups)
+    assert 0 <= data.size - total < 12  # heads and payloads are padded
+
+
+def test_what_is_malformed() -> None:
+    _, delta, before = encoded()
+    group = delta.groups[2]
+    assert group.encoded.measure == "sizes"
+    for sizes, message in (
+        (group.encoded.sizes[:3], "sizes of 3 tensors, not of 4"),
+        (np.array([1, 1, 0, 1], F32), "not above 0"),
+        (np.array([1, np.inf, 1, 1], F32), "not above 0"),
+    ):
+        bad = Delta((Group(group.tensors, replace(group.encoded, sizes=sizes)),), {}, (), Coding(2))
+        with pytest.raises(StreamError, match=message):
+            apply(bad, {t.name: before[t.name].copy() for t in group.tensors})
+    in_buckets = Tracker.resume(Track.of(*one_tensor(np.zeros(9, F32))), Coding(2))
+    (parts,) = coded(in_buckets.prepare_arrays({"x": np.ones(9, F32)}).groups).values()
+    family = Family.of(FAMILY["v"])
+    with pytest.raises(PayloadError, match="not in uniform steps"):
+        read(
+            np.concatenate(parts),
+            Layout((TensorSpec("x", "F32", (9,), True, "numpy", family),)),
+        )
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_changed_bytes(data: st.DataObject) -> None:
+    """A named error, or a track of some values."""
+    changed, _, before = encoded()
+    changed = changed.copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, changed.size - 1))] = data.draw(st.integers(0, 255))
+    with suppress(PayloadError):
+        apply(Delta(tuple(read(changed, layout_of(before))), {}, (), Coding(2)), before)
+
+
+def test_a_first_moment_without_its_second_one_is_in_sizes() -> None:
+    """Which has to be lossy, in octaves, and of the same shape."""
+    state = walk(1)[0]
+    m, v, _, *rest = layout_of(state).tensors
+    assert paired([m, v, *rest])[:2] == [m, v]
+    exact = replace(v, lossy=False, family=Family())
+    for other in ([], [exact], [replace(v, shape=(5, 10))], [replace(v, name="p/0/exp_avg_sq")]):
+        (first, *_) = paired([m, *other])
+        assert str(first.family) == "sizes=0.5 exp_avg"
+    assert second_of("a.exp_avg@0,3") == "a.exp_avg_sq@0,3"
+    assert not second_of("exp_avg_sq")
+
+
+STEPS = st.lists(
+    st.tuples(arrays(F32, 24, elements=SIGNED), arrays(F32, 24, elements=VALUES)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(STEPS, st.sampled_from(["float32", "bfloat16", "float16"]))
+def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
+    moments: list[tuple[np.ndarray, np.ndarray]], dtype: str
+) -> None:
+    """Finite, a second moment never negative, and the first one close in its measure."""
+
+    def typed(array: np.ndarray) -> torch.Tensor:
+        kind = getattr(torch, dtype)
+        return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
+
+    tracker = None
+    for m, v in moments:
+        stored = {"exp_avg": typed(m), "exp_avg_sq": typed(v), "max_exp_avg_sq": typed(v)}
+        state = {"optimizer": {"state": {0: stored}, "param_groups": [{"params": [0]}]}}
+        parts, layout = Front(Policy()).look_at(state)
+        values = to_arrays(parts.tensors, layout)
+        if tracker is None:
+            first = Track.of(layout, copy_arrays(values), parts.values)
+            tracker = Tracker.resume(first, Coding())
+        else:
+            tracker.commit(tracker.prepare_arrays(values))
+        restored = tracker.track.restore()["optimizer"]["state"][0]
+        for key, tensor in restored.items():
+            assert tensor.dtype == getattr(torch, dtype)
+            assert bool(tensor.isfinite().all())
+            assert key == "exp_avg" or float(tensor.min()) >= 0
+
+
+def test_sizes_of_tensors_of_zeros_and_extremes() -> None:
+    """Above 0 and finite, so that each can be divided by."""
+    extremes = [np.full(9, value, F32) for value in (0, 3e38, 1e-45, np.nan)]
+    sizes = measures.sizes_of([*extremes, np.empty(0, F32)])
+    assert ((sizes > 0) & np.isfinite(sizes)).all()
