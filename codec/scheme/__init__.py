@@ -15,7 +15,7 @@ Read in this order:
     coders      the lossless coders by name, and the kinds of payloads
     stream      quantized values to bytes and back
     residual    exact tensors: the change from the last value to the next, bit by bit
-    batch       small tensors that share an alphabet, each with levels of its own
+    measures    an optimizer's moments, in steps of the measure in which it uses them
     budget      the most buckets, or the smallest steps, within a size limit
     distance    the largest steps that leave at most a share of the change
     transition  the change from one layout to another within a step

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from .residual import Elements
     from .survivors import Segments, Survivors
 
+# Moments as large are stored exactly: within half a step, a track could leave float32's range.
+LARGE = np.float32(2.0**126)
 LANES = 16  # sums of squares that are added up at last
 
 Array = NDArray[Any]
@@ -792,22 +794,26 @@ def measure(
         How often each code occurs, int64 (2 * most + 1,); and for each tensor whether steps cannot
         express its change.
     """
-    lost, step = np.zeros(len(segments.arrays[0]), np.bool_), float(scale.step)
+    lost = np.zeros(len(segments.arrays[0]), np.bool_)
+    rise, most_bits = float(scale.step) * OCTAVE, float(LARGE.view(np.uint32))
     for i, (begin, end, track, u) in enumerate(_tensors(segments)):
         with np.errstate(all="ignore"):  # what is not finite is lost
             if scale.measure == OCTAVES:
                 old, now = (a.view(np.int32).astype(np.float64) for a in (track, u))
-                steps = np.rint((now - old) / (step * OCTAVE))
-                steps += old + np.floor(steps * step * OCTAVE + 0.5) < 0
-                fits = (old >= 0) & (now >= 0)
+                steps = np.abs(now - old) * (1 / rise) + 0.5
+                rises, fits = now > old, (old >= 0) & (now >= 0) & (now < most_bits)
             else:
-                steps = np.rint((u.astype(np.float64) - track) / (step * scale.unit(i)))
-                fits = np.ones(u.shape, np.bool_)
-            fits &= np.abs(steps) <= most
-            steps = np.where(fits, steps, 0.0)
-            new = scale.moved(track, (steps * step).astype(np.float32), i)
-        lost[i] = not (fits & np.isfinite(new)).all()
-        codes[begin:end] = np.where(steps > 0, 2 * steps - 1, -2 * steps)
+                unit, change = scale.unit(i), u - track
+                steps = np.abs(change) / (scale.step * unit) + np.float32(0.5)
+                rises, fits = change > 0, (np.maximum(np.abs(u), np.abs(track)) < LARGE)
+                fits &= unit < LARGE
+        fits &= steps < most + 0.5
+        q = np.where(fits, steps, 0).astype(np.int64)
+        if scale.measure == OCTAVES:
+            q -= (q > 0) & (now < old) & (old < q * rise)  # it would end below 0
+            fits &= old + q * rise * rises < most_bits
+        lost[i] = not fits.all()
+        codes[begin:end] = 2 * q - (rises & (q > 0))
     return np.bincount(codes, minlength=2 * most + 1), lost
 
 

@@ -6,7 +6,7 @@ Read in this order:
     tree          a nested state to a structure, tensors and other values
     edits         changes of these other values from one step to the next
     policy        which tensors are lossy, exact or skipped, by name
-    moments       a bound between Adam's two moments, applied to restored states
+    moments       which second moment stands beside a first one
     selection     which tensors and values to read, by patterns of their names
     modules       loads tensors into torch modules, all or nothing
     tensor_files  .safetensors and .pt files

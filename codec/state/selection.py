@@ -15,7 +15,6 @@ from typing import Any
 from codec.caps import names_of
 from codec.errors import SettingsError
 
-from .family import ROOTS
 from .moments import second_of
 from .policy import describe_separators
 from .tensors import Arrays, Layout, from_arrays
@@ -50,15 +49,17 @@ class Selection:
         return any(_matches(name, pattern) for pattern in self.patterns)
 
     def names(self, layout: Layout) -> frozenset[str]:
-        """The tensors to read: those selected, and the second moments that first ones need."""
+        """The tensors to read: those selected, and the second moments beside first ones.
+
+        A first moment in roots needs the second one, and it may come to be in roots later.
+        """
         if self._names_in_newest is None or self._names_in_newest[0] is not layout:
             selected = {
                 layout.tensors[number].name
                 for name, number in tensor_names(layout)
                 if self.selects(name)
             }
-            in_roots = (t for t in layout.tensors if t.measure == ROOTS)
-            seconds = {second_of(t.name) for t in in_roots if t.name in selected}
+            seconds = set(map(second_of, selected)) & layout.numbers.keys()
             self._names_in_newest = layout, frozenset(selected | seconds)
         return self._names_in_newest[1]
 

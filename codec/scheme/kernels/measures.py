@@ -11,10 +11,12 @@ from codec.scheme.limits import CHANGE, OCTAVE
 
 from .instructions import floats_at, segment_of
 from .machine import compiled, inlined
-from .track import mixed
+from .track import BATCH, mixed
 
 OCTAVES, ROOTS = 0, 1  # numbers of measures
 LEAST_ROOT = np.float32(2.0**-40)
+# What is as large is lost: within half a step of it, the track could leave float32's range.
+MOST, MOST_BITS = np.float32(2.0**126), np.float64(0x7E800000)
 
 # As `measures.Scale`. measure: its number. roots: addresses, uint64 (tensors,). sizes: float32
 # (tensors,).
@@ -47,39 +49,50 @@ def measure(tensors, piece, scale, most, codes, counts, lost):
     (2 * most + 1,), raised. lost: bool (tensors,), set.
     """
     sources, tracks, starts = tensors
-    kind, step, limit = scale.measure, scale.step, np.float64(most)
+    kind, step = scale.measure, np.float32(scale.step)
+    rise, per_step = scale.step * OCTAVE, 1 / (scale.step * OCTAVE)
+    end, limit = np.float32(most) + np.float32(0.5), np.float64(most) + 0.5
+    units = np.empty(BATCH, np.float32)
     segment, position = segment_of(starts, piece[0]), piece[0]
     while position < piece[1]:
         while starts[segment + 1] <= position:
             segment += 1
-        n = min(piece[1], starts[segment + 1]) - position
+        n = min(piece[1], starts[segment + 1], position + BATCH) - position
         skip = np.uint64(4 * (position - starts[segment]))
         u, track = floats_at(sources[segment] + skip, n), floats_at(tracks[segment] + skip, n)
         roots, size = track, scale.sizes[segment]
-        if kind == ROOTS:
-            roots = floats_at(scale.roots[segment] + skip, n)
-        for i in range(n):
-            unit = unit_of(kind, roots[i], size)
-            fits = True
-            if kind == OCTAVES:
+        own, n_lost = codes[position : position + n], 0
+        # No branches and no calls within these loops: they become vectors.
+        if kind == OCTAVES:
+            for i in range(n):
                 old = np.float64(np.float32(track[i]).view(np.int32))
                 now = np.float64(np.float32(u[i]).view(np.int32))
-                steps = np.rint((now - old) / (step * OCTAVE))
-                steps += old + math.floor(steps * step * OCTAVE + 0.5) < 0
-                fits = old >= 0 and now >= 0
+                steps = abs(now - old) * per_step + 0.5
+                fits = (old >= 0) & (now >= 0) & (now < MOST_BITS) & (steps < limit)
+                q = np.int32(steps if fits else 0.0)
+                # One less where it would end below 0.
+                q -= np.int32((q > 0) & (now < old) & (old < np.float64(q) * rise))
+                fits &= old + np.float64(q) * rise * (now > old) < MOST_BITS
+                n_lost += not fits
+                own[i] = 2 * q - np.int32((now > old) & (q > 0))
+        else:
+            if kind == ROOTS:
+                roots = floats_at(scale.roots[segment] + skip, n)
+                for i in range(n):
+                    units[i] = unit_of(kind, roots[i], size)
             else:
-                change = np.float64(u[i]) - np.float64(track[i])
-                steps = np.rint(change / (step * np.float64(unit)))
-            fits = fits and abs(steps) <= limit
-            if not fits:
-                steps = 0.0
-            new = moved(kind, track[i], np.float32(steps * step), unit)
-            fits = fits and abs(new) < np.inf
-            code = np.int64(2 * steps - 1 if steps > 0 else -2 * steps)
-            codes[position + i] = code
-            counts[code] += 1
-            if not fits:
-                lost[segment] = True
+                units[:n] = size
+            for i in range(n):
+                unit, change = units[i], np.float32(u[i] - track[i])
+                steps = np.float32(abs(change) / np.float32(step * unit)) + np.float32(0.5)
+                fits = (abs(u[i]) < MOST) & (abs(track[i]) < MOST) & (unit < MOST) & (steps < end)
+                q = np.int32(steps if fits else np.float32(0))
+                n_lost += not fits
+                own[i] = 2 * q - np.int32((change > 0) & (q > 0))
+        for i in range(n):
+            counts[own[i]] += 1
+        if n_lost > 0:
+            lost[segment] = True
         position += n
 
 
@@ -91,25 +104,34 @@ def move(tensors, piece, scale, codes, levels, mode, sums):
     digest is added.
     """
     tracks, starts, kind = tensors.tracks, tensors.starts, scale.measure
+    found, old, new = (
+        np.empty(BATCH, np.uint32),
+        np.empty(BATCH, np.uint32),
+        np.empty(BATCH, np.uint32),
+    )
     segment, position = segment_of(starts, piece[0]), piece[0]
     while position < piece[1]:
         while starts[segment + 1] <= position:
             segment += 1
-        n, skip = min(piece[1], starts[segment + 1]) - position, position - starts[segment]
+        n, skip = min(piece[1], starts[segment + 1], position + BATCH) - position, position
+        skip -= starts[segment]
         track = floats_at(tracks[segment] + np.uint64(4 * skip), n)
-        roots, size, change = track, scale.sizes[segment], np.uint64(0)
+        roots, size, change, m = track, scale.sizes[segment], np.uint64(0), 0
         if kind == ROOTS:
             roots = floats_at(scale.roots[segment] + np.uint64(4 * skip), n)
-        for i in range(n):
-            code = codes[position + i]
-            if code == 0:
-                continue
-            old = track[i]
-            new = moved(kind, old, levels[code], unit_of(kind, roots[i], size))
-            at = np.uint64(skip + i)
-            change += mixed(at, np.float32(new).view(np.uint32))
-            change -= mixed(at, np.float32(old).view(np.uint32))
+        for i in range(n):  # no branch: the next one overwrites a 0
+            found[m] = i
+            m += codes[position + i] != 0
+        for j in range(m):
+            i = np.int64(found[j])
+            value, level = track[i], levels[codes[position + i]]
+            old[j] = np.float32(value).view(np.uint32)
+            moved_value = moved(kind, value, level, unit_of(kind, roots[i], size))
+            new[j] = np.float32(moved_value).view(np.uint32)
             if mode == CHANGE:
-                track[i] = new
+                track[i] = moved_value
+        for j in range(m):
+            at = np.uint64(skip) + np.uint64(found[j])
+            change += mixed(at, new[j]) - mixed(at, old[j])
         sums[segment] += change
         position += n

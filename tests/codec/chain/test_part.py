@@ -278,6 +278,18 @@ def test_moments_by_other_names(scope: str, tmp_path: Path) -> None:
                 assert codec.Chain(path).part(part).at(step).track.arrays.keys() == read
 
 
+def test_a_first_moment_that_becomes_lossy(tmp_path: Path) -> None:
+    """It needs the second one, as it was before."""
+    rng, path, moment = np.random.default_rng(0), tmp_path / "run.lcc", "opt/state/0/exp_avg"
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(4):
+            first = rng.normal(size=99).astype(np.float32 if step > 1 else np.float64)
+            moments = {"exp_avg": first, "exp_avg_sq": 1 + rng.random(99, np.float32)}
+            checkpoints.save(step, {"w": np.ones(5000), "opt": {"state": {0: moments}}})
+            assert same(codec.restore(path, only=moment), by_hand(codec.restore(path), moment))
+    assert len(list(path.glob("*.base.*"))) == 1
+
+
 def test_history_of_gradients_is_refused(tmp_path: Path) -> None:
     """Their track has the weights of the base."""
     model = torch.nn.Linear(30, 20)

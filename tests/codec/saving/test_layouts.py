@@ -214,6 +214,31 @@ def test_a_delta_applies_to_arrays(tmp_path: Path, changing_states: list[State])
             assert bits(out) == bits(state) == bits(track)
 
 
+def test_a_second_moment_that_changes_its_kind(tmp_path: Path) -> None:
+    """It is not finite for a while, then exact, then missing: the first one's measure follows."""
+    rng, state, measures = np.random.default_rng(0), dict[str, np.ndarray](), list[Any]()
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in range(9):
+            first, second = rng.normal(size=60).astype(np.float32), 1 + rng.random(60, np.float32)
+            second[5] = np.nan if step in (2, 3) else 1
+            second = second.astype(np.float64) if step in (4, 5) else second
+            moments = {"exp_avg": first} | ({} if step == 6 else {"exp_avg_sq": second})
+            mine = {"big": np.ones(5000), "opt": {"state": {0: moments}}}
+            delta = checkpoints.save(step, mine).delta
+            assert checkpoints.tracker is not None
+            track = checkpoints.tracker.track
+            measures += [t.measure for t in track.layout.tensors if t.name.endswith("exp_avg")]
+            if delta is not None:
+                out = {name: np.zeros_like(a) for name, a in track.arrays.items()}
+                codec.apply(delta, copy_arrays(state), out)
+                codec.apply(delta, state)
+                assert bits(out) == bits(state) == bits(track.arrays), step
+            state = copy_arrays(track.arrays)
+            assert step == 0 or delta is not None
+    assert measures == ["roots"] * 4 + ["sizes"] * 3 + ["roots"] * 2
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
 @pytest.mark.parametrize(
     "failing",
     [(os, "fsync"), (records, "dump_delta"), (records, "preview_checked")],

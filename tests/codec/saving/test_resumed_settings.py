@@ -41,8 +41,8 @@ def state(step: int) -> dict[str, Any]:
     """Weights that all move; the optimizer has moments from its first step on."""
     rng = np.random.default_rng(step)
     model = {"w": rng.normal(size=(30, 20)), "head": rng.normal(size=40)}
-    moments = {"exp_avg": rng.normal(size=600), "step": np.float32(step)} if step else {}
-    adam = {0: {key: np.float32(value) for key, value in moments.items()}}
+    moments = {"exp_avg": rng.normal(size=600), "exp_avg_sq": rng.random(600), "step": step}
+    adam = {0: {key: np.float32(value) for key, value in moments.items()} if step else {}}
     return {
         "model": {name: w.astype(np.float32) for name, w in model.items()},
         "ema": {"w": rng.normal(size=600).astype(np.float32)},
@@ -151,11 +151,13 @@ def test_exact_becomes_lossy_only_if_a_pattern_says_so(opened: Opened, run: Path
         assert "exact in this chain (policy={'*': 'exact'})" in message
         assert f"with policy={policy} lossy by default" in message
         assert "add to the policy {'model/*': 'lossy'" in message
+        assert ("'optimizer/*': 'lossy'" in message) is ("optimizer/*" not in policy)
         assert "'model/*': 'exact'" in message
         assert sorted(run.iterdir()) == files
     with opened(policy={"model/*": "lossy", "optimizer/*": "lossy"}) as checkpoints:
         checkpoints.save(1, state(2))
-    assert lossy_in(run) == {"model/w", "model/head", "optimizer/state/0/exp_avg"}
+    moments = {f"optimizer/state/0/{moment}" for moment in ("exp_avg", "exp_avg_sq")}
+    assert lossy_in(run) == {"model/w", "model/head"} | moments
 
 
 def test_a_chain_that_does_not_say_its_settings(
