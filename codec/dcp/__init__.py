@@ -11,6 +11,7 @@ Read in this order:
     writer        the public class for saves: DCP's protocol
     chunks        what DCP asks to write, and which of it is lossy
     bundles       tracks and digests that a rank keeps between saves
+    plans         both moments of a parameter on one rank
     rank_writer   one rank's part of a save
     files         a step's directory: records, and the chain that leads to a record
     reader        the public class for loads

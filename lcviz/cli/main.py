@@ -20,7 +20,6 @@ EXPERIMENTS = {
     "overhead": "What saving costs a training, and when it pays.",
     "tune": "The cheapest setting that meets a target of size, distance or rework.",
     "frontier": "How close a track stays at each size, with buckets and with uniform steps.",
-    "resume": "What a stop costs a training with AdamW, for each way to save its moments.",
 }
 TOOLS = {
     "receipt": "Check a receipt of the dashboard against its archive.",

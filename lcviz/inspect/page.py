@@ -265,7 +265,7 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
     if any(histogram.counts for histogram in histograms):
         widgets.show(exponents_over_steps(histograms), "exponents")
     else:
-        st.info("No lossy value has changed in any step yet.")
+        st.info("No lossy weight has changed in any step yet.")
     if remaining := sum(r.key not in findings.exponents for r in usable):
         label = f"Decode the other {remaining:,} of {len(usable):,} records"
         more_button(label, _DECODE, "decoded")

@@ -16,8 +16,8 @@ from lcviz.lab.step_tensors import StepFacts
 class KeptBucket:
     """One bucket of a step.
 
-    count: number of its weights. moved: ‖step − step without it‖ / ‖step − the base before it‖, over
-    the tensors that step and base share; None if the denominator is 0 or not finite.
+    count: number of its weights. moved: ‖step − step without it‖ / ‖step − the base before it‖,
+    over the weights that step and base share; None if the denominator is 0 or not finite.
     """
 
     exponent: int

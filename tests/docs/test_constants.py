@@ -83,9 +83,9 @@ SENTENCES = {
         "{codec.saving.recorder:OUTGROWN} times",
         "tensors of fewer than {codec.state.tensors:TINY_ELEMENTS} elements",
         "those below {codec.state.policy:MODELS!or}.",
-        "the tensors {codec.state.policy:sorted(LOSSY_MOMENTS)!and} are lossy",
-        "the largest {codec.state.policy:2 ** MOMENT.number - 1!w}, as with "
-        "`{codec.state.policy:MOMENT}`",
+        "| a quarter of a doubling, `{codec.state.policy:SECOND}` |",
+        "`exp_avg` | half the root of that mean of squares, `{codec.state.policy:FIRST}` |",
+        "| half the root mean square of the tensor, `{codec.state.policy:OWN}` |",
         "States of {codec.saving.process:LARGE >> 20} MiB or more are saved with the lowest "
         "priority (niceness {codec.saving.process:LOWEST})",
     ],

@@ -9,14 +9,12 @@ Reading order:
     costs         overhead
     tuning        tune
     frontier      frontier
-    resume        resume
 """
 
 from .base import Experiment
 from .costs import Overhead
 from .failures import Recovery, Repeated
 from .frontier import Frontier
-from .resume import Resume
 from .stages import Breakdown, RemovedBucket
 from .tuning import Tune
 
@@ -28,7 +26,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Overhead(),
     Tune(),
     Frontier(),
-    Resume(),
 )
 
 __all__ = ["EXPERIMENTS", "Experiment"]

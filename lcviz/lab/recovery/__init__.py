@@ -3,7 +3,6 @@
 Reading order:
 
     baselines   whole checkpoints, SCAR and TOPN, as trackers
-    eight_bit   an optimizer's state in blocks of 8 bits a value
     methods     methods of saving: the baselines and LC-Checkpoint, at a share of float32
     savers      methods at work
     recovery    the protocol: train, crash, restore, count the rework

@@ -6,7 +6,6 @@ the same container (header, digests, indices) and counted, but not written.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,23 +20,19 @@ from codec.inspect import (
     CODERS,
     Arrays,
     Parts,
-    copy_arrays,
     flatten,
     from_arrays,
     layout_of,
     rules,
     sealed_nbytes,
-    to_arrays,
     unflatten,
 )
 
-from . import eight_bit
 from .baselines import Full, Scar, TopN
 
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
 # Ways to save an optimizer's state. "?": plain SGD has none for the pattern to match.
-DEFAULT, BLOCKS, NONE = "default", "blocks", "none"
-EXACT, _SKIP = "optimizer/*=exact?", "optimizer/*=skip?"
+DEFAULT, EXACT, NONE = "default", "optimizer/*=exact?", "optimizer/*=skip?"
 
 
 class Saver(Protocol):
@@ -59,8 +54,8 @@ class Method:
 
     kind: "full", "scar", "topn" or "lc". share: of the float32 size that a checkpoint may take;
     None for "full", and for "lc" with a number of bits. coding: the settings of "lc". moments: how
-    "lc" saves the optimizer's state: DEFAULT for the codec's default, BLOCKS for 8-bit blocks,
-    NONE, or the texts of a policy as in `codec.inspect.rules`, with spaces between them.
+    "lc" saves the optimizer's state: DEFAULT for the codec's default, or the text of a policy as in
+    `codec.inspect.rules`.
     """
 
     kind: str
@@ -88,8 +83,6 @@ class Method:
         """A saver that is ready for the first state of a training. folder: an empty one."""
         if self.coding is None:
             return _Baseline(self)
-        if self.moments in (BLOCKS, NONE):
-            return _Apart(_Chain(self.coding, folder, _SKIP), self.moments == BLOCKS)
         return _Chain(self.coding, folder, self.moments)
 
 
@@ -109,7 +102,7 @@ class _Chain:
 
     def __init__(self, coding: Coding, folder: Path, moments: str) -> None:
         self._path = folder / "run.lcc"
-        policy = None if moments == DEFAULT else rules(moments.split())
+        policy = None if moments == DEFAULT else rules([moments])
         self._checkpointer = codec.Checkpointer(
             self._path, **coding.header(), policy=policy, base_every=None
         )
@@ -125,34 +118,6 @@ class _Chain:
 
     def close(self) -> None:
         self._checkpointer.close()
-
-
-class _Apart:
-    """LC-Checkpoint for the weights; the optimizer's state in 8-bit blocks, or not saved."""
-
-    def __init__(self, weights: _Chain, blocks: bool) -> None:
-        self._weights, self._blocks = weights, blocks
-        self._optimizer: dict[str, Any] = {}
-
-    def save(self, step: int, state: Mapping[str, Any]) -> int:
-        nbytes = self._weights.save(step, state)
-        if not self._blocks or "optimizer" not in state:
-            return nbytes
-        parts = flatten({"optimizer": state["optimizer"]}, lambda _: False)
-        layout = layout_of(parts.tensors)
-        arrays = copy_arrays(to_arrays(parts.tensors, layout))
-        for name, array in arrays.items():
-            if array.dtype == np.float32 and array.ndim:
-                arrays[name], size = eight_bit.rounded(array)
-                nbytes += size
-        self._optimizer = unflatten(replace(parts, tensors=from_arrays(arrays, layout)))
-        return nbytes
-
-    def restore(self) -> dict[str, Any]:
-        return {"model": self._weights.restore()["model"]} | copy.deepcopy(self._optimizer)
-
-    def close(self) -> None:
-        self._weights.close()
 
 
 class _Baseline:

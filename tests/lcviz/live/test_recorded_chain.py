@@ -46,7 +46,7 @@ def chain_of(path: Path, tensors: dict[str, Any], steps: range = range(0, 80, 10
     [
         {"model": {"encoder": {"w": (30, 40)}}},
         {"a": {"b": (30, 40)}, "a.b": (30, 40)},
-        {"model": {"w": (30, 40)}, "optimizer": {"state": {"w": {"momentum_buffer": (30, 40)}}}},
+        {"optimizer": {"state": {"w": {"momentum_buffer": (30, 40)}}}, "model": {"w": (30, 40)}},
     ],
     ids=["nested", "alike", "momentum"],
 )

@@ -34,23 +34,6 @@ QUICK: dict[str, tuple[str, ...]] = {
     "removed-bucket": (*MF, "--iterations", "2"),
     "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
     "repeated": (*MF, "--iterations", "9", "--failures", "2", "--seeds", "1"),
-    "resume": (
-        *MF,
-        *(
-            "--at",
-            "4",
-            "--saves",
-            "2",
-            "--horizon",
-            "2",
-            "--interval",
-            "1",
-            "--beta2",
-            ".9",
-            "--seeds",
-            "1",
-        ),
-    ),
     "frontier": (
         *MF,
         *("--saves", "6", "--cap", "3", "--seeds", "1", "--shares", ".05", "--bits", "2"),
