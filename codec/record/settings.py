@@ -14,7 +14,7 @@ from typing import Any
 from codec.caps import names_of, short
 from codec.errors import MalformedRecordError, SettingsError
 from codec.scheme.coding import KEYS, TARGETS, UNSET, Coding, check_targets
-from codec.state.policy import EXACT, SKIP, Mode, Policy, escaped, moments_among
+from codec.state.policy import EXACT, LOSSY, SKIP, Mode, Policy, escaped, moments_among
 from codec.state.tensors import Layout
 from codec.state.tree import leaf_names
 
@@ -158,11 +158,12 @@ def refuse_lossy(
     lossy = {name: mode for name, mode in modes.items() if mode not in (EXACT, SKIP)}
     if not lossy:
         return
-    above = {re.split("(?<=[/.])", name, maxsplit=1)[0]: str(mode) for name, mode in lossy.items()}
-    patterns = {f"{escaped(name)}*": mode for name, mode in above.items()}
+    above = (re.split("(?<=[/.])", name, maxsplit=1)[0] for name in lossy)
+    patterns = [f"{escaped(name)}*" for name in dict.fromkeys(above)]
     had = chain.policy.text[:LONGEST] if chain and chain.policy.given else "no policy is recorded"
     raise SettingsError(
         f"{where}: {names_of(lossy)}: exact in this chain ({had}), and with "
         f"{settings.policy.text[:LONGEST]} lossy by default. To make them lossy, add to the policy "
-        f"{short(patterns)}; to keep them exact, add {short(dict.fromkeys(patterns, EXACT))}"
+        f"{short(dict.fromkeys(patterns, LOSSY))}; to keep them exact, add "
+        f"{short(dict.fromkeys(patterns, EXACT))}"
     )

@@ -174,13 +174,14 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
         return
     target = state if out is None else out
     unchanged = check_fits(delta, state, target)
-    lossy = [t.name for group in delta.groups for t in group.tensors]
+    lossy = {t.name for group in delta.groups for t in group.tensors}
     for name in () if out is None else (*unchanged, *lossy):
         target[name][...] = state[name]
     for group in delta.in_order:
         tensors = group.tensors
-        in_roots = tensors[0].measure == ROOTS
-        roots = [target[second_of(t.name)] for t in tensors] if in_roots else ()
+        seconds = map(second_of, (t.name for t in tensors if t.measure == ROOTS))
+        # What is stored exactly is written last: steps are shares of what was there before.
+        roots = [(target if name in lossy else state)[name] for name in seconds]
         advance(group.encoded, Segments([target[t.name] for t in tensors], (), roots), CHANGE)
     for name, array in delta.exact_after(state).items():
         target[name][...] = array

@@ -125,7 +125,6 @@ def test_an_interrupt_loses_no_trial(capsys: Capsys, monkeypatch: pytest.MonkeyP
         ("recovery --shares=", 2, "got ''"),
         ("recovery --shares nan", 2, "got 'nan'"),
         ("repeated MF --share -1", 2, "got '-1'"),
-        ("resume MF --at 4 --interval 10", 2, "interval 10"),
         ("recovery MF --fail-at 0", 2, "1 or more"),
         ("recovery MF --fail-at 3 --interval 4", 2, "interval 4"),
         ("recovery MF --seed -1 --seeds 1", 2, "seed is -1"),
