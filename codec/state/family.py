@@ -73,3 +73,6 @@ class Family:
 
 
 MODEL = Family()
+
+# Steps of an optimizer's moments: of a second one, of a first one, of one without a second.
+SECOND, FIRST, OWN = Target(OCTAVES, 0.25), Target(ROOTS, 0.5), Target(SIZES, 0.125)

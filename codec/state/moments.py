@@ -6,18 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .family import OCTAVES, ROOTS, SIZES, Family, Target
+from .family import OCTAVES, OWN, ROOTS, Family
 from .tensors import TensorSpec
 
-# Their names, as torch's optimizers give them, with what codec.dcp puts behind them.
-FIRST, SECOND = "exp_avg", "exp_avg_sq"
-_FIRST = re.compile(rf"(.*[/.]|){FIRST}(@[0-9,]*)?", re.DOTALL)
+# As torch's optimizers name it, with what codec.dcp puts behind.
+_FIRST = re.compile(r"(.*[/.]|)exp_avg(@[0-9,]*)?", re.DOTALL)
 
 
 def second_of(name: str) -> str:
     """The name that a second moment beside a first one has; "" for other names."""
     match = _FIRST.fullmatch(name)
-    return f"{match[1]}{SECOND}{match[2] or ''}" if match else ""
+    return f"{match[1]}exp_avg_sq{match[2] or ''}" if match else ""
 
 
 def paired(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
@@ -30,8 +29,6 @@ def paired(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
         second = by_name.get(second_of(t.name))
         if second and second.shape == t.shape:
             return t
-        target = t.family.target
-        assert target is not None, "a measure has a step"
-        return replace(t, family=Family(t.family.name, Target(SIZES, target.number)))
+        return replace(t, family=Family(t.family.name, OWN))
 
     return [own(t) for t in specs]

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from codec.errors import SettingsError
 
-from .family import MEASURES, OCTAVES, ROOTS, SIZES, Family, Target
+from .family import FIRST, MEASURES, OWN, SECOND, Family, Target
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec, spec_of
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,6 @@ LOSSY, EXACT, SKIP = MODES = ("lossy", "exact", "skip")
 Mode: TypeAlias = str | Target  # one of MODES, or a target, which means lossy
 OPTIONAL = "?"  # after a mode or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance", *MEASURES)
-SECOND, FIRST, OWN = Target(OCTAVES, 0.25), Target(ROOTS, 0.5), Target(SIZES, 0.5)
 # Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
 # Statistics of a batch norm: small, and the variance is never negative.

@@ -85,7 +85,7 @@ SENTENCES = {
         "those below {codec.state.policy:MODELS!or}.",
         "| a quarter of a doubling, `{codec.state.policy:SECOND}` |",
         "`exp_avg` | half the root of that mean of squares, `{codec.state.policy:FIRST}` |",
-        "| half the root mean square of the tensor, `{codec.state.policy:OWN}` |",
+        "| an eighth of the root mean square of the tensor, `{codec.state.policy:OWN}` |",
         "States of {codec.saving.process:LARGE >> 20} MiB or more are saved with the lowest "
         "priority (niceness {codec.saving.process:LOWEST})",
     ],

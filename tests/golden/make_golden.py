@@ -538,6 +538,7 @@ WRITERS = {
 }
 
 if __name__ == "__main__":
+    codec.warm_up()  # without kernels, long context codes are not tried
     main()
     for path in sorted(p for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]

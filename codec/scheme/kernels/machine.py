@@ -21,6 +21,8 @@ FILES = (
     *("machine", "instructions", "collect", "track", "measures", "codes", "decode", "residuals"),
     "contexts",
 )
+# "numpy": a division by 0 is not tested for, so a loop that divides can become one of vectors.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class Pending:
@@ -29,7 +31,7 @@ class Pending:
     The first call of any of them runs `load`, which replaces all.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, bool] | None) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None) -> None:
         self.function = function
         self.options = options  # of njit; None for an intrinsic
         self._made: Any = None
@@ -54,13 +56,13 @@ class Pending:
 
 def compiled(function: Callable[..., Any]) -> Any:
     """A loop for other modules. It releases the GIL, and is cached where that is possible."""
-    return Pending(function, {"cache": True, "nogil": True})
+    return Pending(function, {"cache": True} | OPTIONS)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """For small helpers. Those in a hot loop take no arrays: numba counts references to arrays
     by atomic additions, which slow down threads that share an array."""
-    return Pending(function, {"cache": False, "nogil": True, "forceinline": True})
+    return Pending(function, {"cache": False, "forceinline": True} | OPTIONS)
 
 
 def instruction(result: str, *arguments: str) -> Callable[[Callable[..., Any]], Any]:

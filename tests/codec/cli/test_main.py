@@ -88,7 +88,7 @@ def test_info_says_which_moments_are_lossy(tmp_path: Path, cli: Cli) -> None:
     with codec.Checkpointer(run) as checkpoints:
         for step, tensors, nbytes in (
             (0, {}, 0),
-            (1, {"optimizer/state/0/exp_avg": "sizes=0.5"}, 200),
+            (1, {"optimizer/state/0/exp_avg": "sizes=0.125"}, 200),
         ):
             checkpoints.save(step, state)
             expected = {"step": step, "tensors": tensors, "float32_bytes": nbytes}

@@ -280,7 +280,7 @@ def test_a_first_moment_without_its_second_one_is_in_sizes() -> None:
     exact = replace(v, lossy=False, family=Family())
     for other in ([], [exact], [replace(v, shape=(5, 10))], [replace(v, name="p/0/exp_avg_sq")]):
         (first, *_) = paired([m, *other])
-        assert str(first.family) == "sizes=0.5 exp_avg"
+        assert str(first.family) == "sizes=0.125 exp_avg"
     assert second_of("a.exp_avg@0,3") == "a.exp_avg_sq@0,3"
     assert not second_of("exp_avg_sq")
 

@@ -147,7 +147,7 @@ def test_names_alone_are_no_moments(tmp_path: Path) -> None:
     ("policy", "expected"),
     [
         ({"*": "exact"}, {}),
-        ({"*/exp_avg_sq": "exact"}, {"exp_avg": "sizes=0.5"}),
+        ({"*/exp_avg_sq": "exact"}, {"exp_avg": "sizes=0.125"}),
         ({"*/exp_avg": "roots=1"}, {"exp_avg": "roots=1.0", "exp_avg_sq": "octaves=0.25"}),
         ({"optimizer/*": "sizes=2"}, {"exp_avg": "sizes=2.0", "exp_avg_sq": "sizes=2.0"}),
         ({"optimizer/*": "lossy"}, {"exp_avg": "roots=0.5", "exp_avg_sq": "octaves=0.25"}),

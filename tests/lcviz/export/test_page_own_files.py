@@ -329,10 +329,10 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     finished(page.click("export-start"))
     made = result(page)
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch", "optimizer"}
-    kept = "An optimizer's moments are kept in steps of 1/2 of its size."
+    kept = "An optimizer's moments are kept in steps of 1/8 of its size."
     assert kept in " ".join(page.texts("caption"))
     (rows,) = (t.value for t in page.at.table if "stored" in t.value)
-    assert set(rows["stored"]) == {"lossy", "exactly", "steps of 1/2 of its size"}
+    assert set(rows["stored"]) == {"lossy", "exactly", "steps of 1/8 of its size"}
     assert "As files, same parts" in page.metrics  # the dtype is in neither
 
     page.at.get("button_group")[-1].set_value(["optimizer"])

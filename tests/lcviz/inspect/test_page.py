@@ -119,13 +119,14 @@ def test_moments_are_in_steps(inspecting: MakePage, tmp_path: Path, said: Said) 
     tensors = page.at.dataframe[0].value.set_index("tensor")
     v, m = "optimizer/state/0/exp_avg_sq", "optimizer/state/1/momentum_buffer"
     assert tensors["stored"][v] == "as codes, in steps of 1/4 octave"
-    assert tensors["stored"][m] == "as codes, in steps of 1/2 of its size"
+    assert tensors["stored"][m] == "as codes, in steps of 1/8 of its size"
     assert (tensors["changed"][v], tensors["largest level"][v]) == (40, 2)
     page.set("selectbox", "inspect_alphabet", m)
     (words,) = (t.value for t in page.at.table if "means" in t.value)
-    assert {text.rpartition("then ")[2] for text in words["means"]} == {"0", "+0.5 sizes"}
+    means = {text.rpartition("then ")[2] for text in words["means"]}
+    assert means == {"0"} | {f"+{steps / 8:g} sizes" for steps in (1, 2, 3, 4)}
     page.set("selectbox", "inspect_tensor", m)
-    assert any("as codes, in steps of 1/2 of its size." in t for t in said(page, "markdown"))
+    assert any("as codes, in steps of 1/8 of its size." in t for t in said(page, "markdown"))
 
 
 def test_a_chain_of_gradients_says_that_weights_are_the_base_s(
