@@ -37,6 +37,7 @@ ITERATIONS, TAIL, LOOK_EVERY = 120, 30, 3
 RESTARTS = {1: [20], 5: [2, 15, 20, 32, 40], 20: list(range(5, 101, 5))}
 STRETCHES = ((1, 20), (21, 60), (61, ITERATIONS))
 AVERAGED = 0.95  # of the EMA copy
+POLICY = {"ema/*": "distance=0.3?"}  # the copy of weights is as lossy as they are
 Optimizers = Callable[[torch.nn.Module], list[torch.optim.Optimizer]]
 
 
@@ -88,7 +89,7 @@ class Run:
         self.parts: list[Any] = [*self.optimizers, *schedules]
         if state is not None:
             self.task.model.load_state_dict(state["model"])
-            self.ema = state.get("ema_model", {}).get("model", self.ema)
+            self.ema = state.get("ema", self.ema)
             for each, its_state in zip(self.parts, state["parts"], strict=True):
                 each.load_state_dict(its_state)
 
@@ -105,7 +106,7 @@ class Run:
     @property
     def state(self) -> dict[str, Any]:
         state = {"model": self.task.model.state_dict()}
-        state |= {"ema_model": {"model": self.ema}} if self.is_averaged else {}
+        state |= {"ema": self.ema} if self.is_averaged else {}
         return state | {"parts": [part.state_dict() for part in self.parts]}
 
     def loss(self) -> float:
@@ -151,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     codec.warm_up()
-    settings = {"policy": rules(options.policy), "scope": options.scope}
+    settings = {"policy": rules(options.policy) | POLICY, "scope": options.scope}
     rows = []
     for name in options.trainings.split(","):
         exact = [final_loss(name, seed, [], None)[0] for seed in range(options.seeds)]
