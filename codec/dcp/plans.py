@@ -14,24 +14,25 @@ from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 
 from codec.state.moments import second_of
 
-# Those of the last save, before moments were put together. DCP's planners may keep plans, too, for
-# all saves of a process: they then send empty ones in place of those that have not changed.
+# The plans of the last save, as DCP made them. DCP, too, may keep plans for all saves of a process:
+# a rank then sends an empty plan if its plan has not changed.
 _last: list[SavePlan] = []
 
 
-def noted(plan: SavePlan) -> SavePlan:
-    """A rank's plan that says which first moments the rank has together with the second ones.
+def naming_pairs(plan: SavePlan) -> SavePlan:
+    """A rank's plan; its `storage_data` are the first moments whose second one the rank also has.
 
-    DCP asks for it before it gives each tensor to one rank.
+    DCP calls this before it gives each tensor to one rank.
     """
     indices = {item.index for item in plan.items}
     return replace(plan, storage_data={i for i in indices if _second_of(i) in indices})
 
 
 def with_pairs(plans: Sequence[SavePlan]) -> list[SavePlan]:
-    """The plans of all ranks, in which one rank writes both moments of a parameter if it has both.
+    """The plans of all ranks, in which one rank writes both moments of a parameter.
 
-    Of the two ranks that DCP has chosen, it is the one with less to write.
+    Where DCP has chosen two ranks, it is the one that has both; if both have, the one with less to
+    write. If neither has, they stay apart.
     """
     if not any(plan.usable for plan in plans):  # each rank goes on with its plan of the last save
         return list(plans)

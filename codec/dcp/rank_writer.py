@@ -19,7 +19,7 @@ from codec.record.record import Record
 from codec.record.settings import ChainSettings, refuse_lossy
 from codec.scheme.budget import SharedBudget
 from codec.state.family import ROOTS
-from codec.state.moments import paired, second_of
+from codec.state.moments import second_of, with_measures
 from codec.state.policy import LOSSY, Mode, moments_among
 from codec.state.tensors import Layout
 
@@ -112,7 +112,7 @@ class RankWriter:
         moments = moments_among(tree_name(fqn, path) for fqn, path in keys.items())
         chunks = [self._rules.chunk(i, keys[i.index.fqn], moments, planner) for i in plan.items]
         chunks = with_ties(chunks, self._rules, planner)
-        specs = paired([c.spec for c in chunks])
+        specs = with_measures([c.spec for c in chunks])
         chunks = [replace(c, spec=spec) for c, spec in zip(chunks, specs)]
         self._check_exact(chunks)
         if self._rank == 0 and (sentence := self._rules.describe_moments(chunks)):

@@ -38,7 +38,7 @@ from codec.storage.folder import Folder
 from .chunks import Rules, copy_with_ties
 from .current_save import CurrentSave, P, R
 from .files import METADATA, Step, StepFiles, is_name, is_record, is_temporary, step_at
-from .plans import noted, with_pairs
+from .plans import naming_pairs, with_pairs
 from .rank_writer import RankSave, RankState, RankWriter, check_written
 from .reader import resume_from
 from .retention import Retention
@@ -203,7 +203,7 @@ class ChainWriter(FileSystemWriter):
         with write_errors(step, "cannot be written"):
             step.run.make(step.name)
         self._check_free(step)
-        return noted(plan) if plan.usable else plan
+        return naming_pairs(plan) if plan.usable else plan
 
     @_stage_of_save
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:

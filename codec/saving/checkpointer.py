@@ -23,7 +23,7 @@ from codec.record.track import Track
 from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
-from codec.state.moments import paired
+from codec.state.moments import with_measures
 from codec.state.policy import Policy, describe_moments, moments_among
 from codec.state.tensors import Layout, signature, to_arrays
 from codec.state.tree import Parts, every_name, flatten
@@ -362,4 +362,4 @@ class Front:
         moments = moments_among(parts.tensors)
         ties, spec = parts.ties, self._policy.spec
         specs = [spec(t, name, ties.get(name, ()), moments) for name, t in parts.tensors.items()]
-        return Layout(tuple(paired(specs)), parts.structure)
+        return Layout(tuple(with_measures(specs)), parts.structure)

@@ -179,10 +179,10 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
         target[name][...] = state[name]
     for group in delta.in_order:
         tensors = group.tensors
-        seconds = map(second_of, (t.name for t in tensors if t.measure == ROOTS))
+        names = map(second_of, (t.name for t in tensors if t.measure == ROOTS))
         # What is stored exactly is written last: steps are shares of what was there before.
-        roots = [(target if name in lossy else state)[name] for name in seconds]
-        advance(group.encoded, Segments([target[t.name] for t in tensors], (), roots), CHANGE)
+        seconds = [(target if name in lossy else state)[name] for name in names]
+        advance(group.encoded, Segments([target[t.name] for t in tensors], (), seconds), CHANGE)
     for name, array in delta.exact_after(state).items():
         target[name][...] = array
 

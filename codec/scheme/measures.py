@@ -5,12 +5,14 @@
     sizes     momentum without a second moment: a step is a share of the tensor's root mean square
 
 Adam moves a weight by m / sqrt(v): so an error of m counts against sqrt(v), and an error of v by
-its ratio. Changes are rounded to the nearest step. With a dead zone, the track of a v that grows
-would lag behind, and the first updates after a restart would be too large.
+its ratio. Changes are rounded to the nearest step. If small ones were left out more often, as by a
+dead zone, the track of a v that grows would lag further behind, and the first updates after a
+restart would be too large.
 
 The bits of a positive float32, taken as an integer, grow by OCTAVE when the number doubles, and
 almost evenly in between: they are its logarithm to base 2, linear between powers of two. So a step
-in octaves adds an integer, which every processor does alike, and never leads below 0.
+in octaves adds an integer, which every processor does alike. The encoder takes one step less where
+the sum would be below 0.
 
 Codes, levels and code words are those of uniform steps.
 """
@@ -33,7 +35,7 @@ from .survivors import Segments, addresses_of
 from .twins import twin_of
 
 LEAST_STEP, LARGEST_STEP = 2.0**-10, 2.0**6
-LEAST_ROOT = np.float32(2.0**-40)  # of a second moment: 0 has no root to measure by
+LEAST_UNIT = np.float32(2.0**-40)  # a root or a size: a step cannot be a share of 0
 NUMBERS = {OCTAVES: 0, ROOTS: 1, SIZES: 2}  # of measures, in kernels
 PIECE = 2**15  # elements: fewer are not worth starting a thread for
 
@@ -50,20 +52,20 @@ class Scale:
     Attributes:
         measure: One of `family.MEASURES`.
         step: In octaves, or as a share of a root or of a size; float32.
-        roots: In roots, the second moment beside each tensor, after the step: float32.
+        seconds: In roots, the second moment beside each tensor, after the delta: float32.
         sizes: In sizes, that of each tensor: float32 (tensors,).
     """
 
     measure: str
     step: np.float32
-    roots: Sequence[NDArray[np.float32]] = ()
+    seconds: Sequence[NDArray[np.float32]] = ()
     sizes: NDArray[np.float32] = field(default_factory=no_sizes)
 
     def unit(self, i: int) -> NDArray[np.float32]:
-        """What the step of tensor i is a share of: float32, (n,) or ()."""
+        """What the step of tensor i is a share of, in roots and sizes: float32, (n,) or ()."""
         if self.measure == SIZES:
             return np.asarray(self.sizes[i])
-        return np.maximum(np.sqrt(self.roots[i].reshape(-1)), LEAST_ROOT)
+        return np.maximum(np.sqrt(self.seconds[i].reshape(-1)), LEAST_UNIT)
 
     def moved(
         self, track: NDArray[np.float32], change: NDArray[np.float32], i: int
@@ -91,7 +93,7 @@ def sizes_of(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     squares = (np.square(a, dtype=np.float64).mean() if a.size else 0.0 for a in arrays)
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.fromiter(squares, np.float64)).astype(np.float32)
-    return np.where(np.isfinite(sizes), np.maximum(sizes, LEAST_ROOT), LEAST_ROOT)
+    return np.where(np.isfinite(sizes), np.maximum(sizes, LEAST_UNIT), LEAST_UNIT)
 
 
 @twin_of(plain.measure)
@@ -132,9 +134,9 @@ def move(
 
 
 def _kernel_scale(scale: Scale, segments: Segments) -> tuple[kernel.Scale, object]:
-    """What kernels take, and what must live as long."""
+    """What kernels take, and arrays of which it has only the addresses."""
     n = len(segments.arrays[0])
-    roots = addresses_of(scale.roots) if scale.measure == ROOTS else np.zeros(n, np.uint64)
-    # A copy: numba would compile anew for an array of a record, which is read-only.
+    seconds = addresses_of(scale.seconds) if scale.measure == ROOTS else np.zeros(n, np.uint64)
+    # A record's array is read-only, and numba would compile a second version for it.
     sizes = scale.sizes.copy() if scale.measure == SIZES else np.zeros(n, np.float32)
-    return kernel.Scale(NUMBERS[scale.measure], float(scale.step), roots, sizes), scale.roots
+    return kernel.Scale(NUMBERS[scale.measure], float(scale.step), seconds, sizes), scale.seconds

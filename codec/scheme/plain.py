@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .residual import Elements
     from .survivors import Segments, Survivors
 
-# Moments as large are stored exactly: within half a step, a track could leave float32's range.
+# Moments with larger values are stored exactly: a rounded value could be infinite.
 LARGE = np.float32(2.0**126)
 LANES = 16  # sums of squares that are added up at last
 
@@ -782,13 +782,13 @@ def digest_of(index: Integers, values: Floats) -> int:
 def measure(
     segments: Segments, scale: Scale, most: int, codes: NDArray[np.uint16]
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Quantize u - track in steps of a measure, to the nearest one.
+    """Quantize u - track in steps of a measure, to the nearest one that is not below 0 in octaves.
 
     Args:
         segments: u and the track.
         scale: What a step is.
-        most: Limit of the number of steps.
-        codes: (n,), filled: 2q - 1 for q steps, -2q for fewer than 0.
+        most: The largest q.
+        codes: (n,), filled: 2q - 1 for q steps up, 2q for q steps down, 0 for none.
 
     Returns:
         How often each code occurs, int64 (2 * most + 1,); and for each tensor whether steps cannot

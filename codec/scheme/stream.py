@@ -296,11 +296,11 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
             raise StreamError(f"sizes of {e.sizes.size} tensors, not of {n_tensors}")
         if e.k == 1:
             return np.zeros(n_tensors, np.uint64)
-        tensors = zip(segments.arrays[0], segments.roots)
+        tensors = zip(segments.arrays[0], segments.seconds)
         if e.measure == ROOTS and any(t.shape != r.shape or t.dtype != r.dtype for t, r in tensors):
             raise StreamError("a second moment of another shape or dtype")
         codes = e.payload.codes(segments.n, e.levels, e.uniform).astype(np.uint16, copy=False)
-        scale = Scale(e.measure, e.levels[1], segments.roots, e.sizes)
+        scale = Scale(e.measure, e.levels[1], segments.seconds, e.sizes)
         return move(segments, scale, codes, e.levels, mode)
     return e.payload.advance(e.levels, e.uniform, segments, mode)
 

@@ -37,7 +37,7 @@ class Segments:
     Args:
         tracks: The arrays that are compared and changed; float32, C-contiguous.
         sources: The arrays that are saved, of the same sizes. Empty where only the track matters.
-        roots: The second moments beside them, see `measures.Scale`.
+        seconds: The second moments beside them, see `measures.Scale`.
 
     Attributes:
         addresses: What kernels take.
@@ -47,10 +47,10 @@ class Segments:
         self,
         tracks: Sequence[NDArray[np.float32]],
         sources: Sequence[NDArray[np.float32]] = (),
-        roots: Sequence[NDArray[np.float32]] = (),
+        seconds: Sequence[NDArray[np.float32]] = (),
     ) -> None:
         self.arrays = (tuple(tracks), tuple(sources))  # kept alive: kernels use addresses
-        self.roots = tuple(roots)
+        self.seconds = tuple(seconds)
         ends = itertools.accumulate((t.size for t in tracks), initial=0)
         self.starts = np.array(list(ends), np.int64)
         self.addresses = Tensors(addresses_of(sources), addresses_of(tracks), self.starts)
@@ -59,7 +59,7 @@ class Segments:
     def with_sources(self, sources: Sequence[NDArray[np.float32]]) -> Segments:
         """The same tracks with other sources."""
         other = Segments.__new__(Segments)  # faster than `copy.copy`
-        other.arrays, other.roots = (self.arrays[0], tuple(sources)), self.roots
+        other.arrays, other.seconds = (self.arrays[0], tuple(sources)), self.seconds
         other.starts, other.n = self.starts, self.n
         other.addresses = Tensors(addresses_of(sources), self.addresses.tracks, self.starts)
         return other

@@ -84,7 +84,7 @@ class ArrayTrack:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
-        sums, ahead = dict(self.sums), Ahead(self, mode)
+        sums, ahead = dict(self.sums), MomentTracks(self, mode)
         for group in delta.in_order:
             segments = ahead.segments(group.tensors)
             changes = advance(group.encoded, segments, ahead.mode_of(group.tensors))
@@ -150,10 +150,11 @@ class ArrayTrack:
         return np.zeros(spec.shape, np.float32) if array is None else array
 
 
-class Ahead:
-    """A track during a step, whose second moments are moved first: first moments need them.
+class MomentTracks:
+    """Which arrays a delta moves. Its alphabets are asked for in `Delta.in_order`.
 
-    mode: CHANGE moves the track; LOOK does not, so copies of second moments are moved instead.
+    mode: CHANGE moves the track; LOOK does not. First moments need the second ones after the delta,
+    so with LOOK copies of these are moved.
     """
 
     def __init__(self, track: ArrayTrack, mode: int) -> None:
@@ -161,26 +162,28 @@ class Ahead:
         self._copies: Arrays = {}
 
     def mode_of(self, tensors: Sequence[TensorSpec]) -> int:
-        """How the segments of an alphabet are moved."""
+        """How the segments of an alphabet are moved: second moments, or their copies, always."""
         return CHANGE if tensors[0].measure == OCTAVES else self.mode
 
     def segments(self, tensors: Sequence[TensorSpec]) -> Segments:
-        """The arrays of an alphabet as kernels take them, with those that their steps need."""
+        """The arrays of an alphabet as kernels take them, with second moments if they need any."""
         measure = tensors[0].measure
         if measure == OCTAVES and self.mode != CHANGE:
             copies = {t.name: self._track.lossy_array(t).copy() for t in tensors}
             self._copies |= copies
             return Segments(list(copies.values()))
         if measure == ROOTS:
-            return Segments([self._track.lossy_array(t) for t in tensors], (), self._roots(tensors))
+            return Segments(
+                [self._track.lossy_array(t) for t in tensors], (), self._seconds(tensors)
+            )
         return self._track.segments(tensors)
 
-    def _roots(self, tensors: Sequence[TensorSpec]) -> list[NDArray[np.float32]]:
+    def _seconds(self, tensors: Sequence[TensorSpec]) -> list[NDArray[np.float32]]:
         pairs = [(t, second_of(t.name)) for t in tensors]
         own, arrays = self._track.arrays, ChainMap(self._copies, self._track.arrays)
         if lacking := [t.name for t, name in pairs if t.name in own and name not in arrays]:
             raise StreamError(f"no second moment beside {names_of(lacking)}")
-        # What a part lacks is decoded into memory that nobody reads.
+        # A part lacks the first moment: nobody reads the result, so any second one will do.
         return [arrays[n] if t.name in own else np.zeros(t.shape, np.float32) for t, n in pairs]
 
 

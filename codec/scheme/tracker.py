@@ -46,7 +46,7 @@ from .residual import residual_of
 from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected, packed
 from .tables import CodeTable
-from .track import Ahead, ArrayTrack
+from .track import ArrayTrack, MomentTracks
 from .uniform import Steps, UniformQuantizer
 
 Header = Callable[[Arrays, Allowance], int]
@@ -189,7 +189,7 @@ class Tracker(Generic[T]):
         if coding.budget is not None:
             allowance = allowance or Allowance.of(coding.budget, track.layout)
             budget = Budget(allowance, track.layout, coding.coder, header(stored, allowance))
-        by_alphabet, ahead = list(alphabets(track.layout, coding.scope)), Ahead(track, mode)
+        by_alphabet, ahead = list(alphabets(track.layout, coding.scope)), MomentTracks(track, mode)
         in_order = sorted(by_alphabet, key=budget.order) if budget else by_alphabet
         for tensors in sorted(in_order, key=moments_first):
             group, exact_names = self._encode_group(tensors, arrays, ahead, budget, sums)
@@ -221,7 +221,7 @@ class Tracker(Generic[T]):
         self,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
-        ahead: Ahead,
+        ahead: MomentTracks,
         budget: Budget | None,
         sums: dict[str, int],
     ) -> tuple[Group | None, set[str]]:
@@ -291,7 +291,7 @@ class Tracker(Generic[T]):
         self,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
-        ahead: Ahead,
+        ahead: MomentTracks,
         segments: Segments,
         previous: CodeTable | None,
         sums: dict[str, int],
@@ -306,7 +306,7 @@ class Tracker(Generic[T]):
         sizes = measures.no_sizes()
         if target.name == SIZES:
             sizes = measures.sizes_of([arrays[t.name] for t in tensors])
-        scale = measures.Scale(target.name, step, segments.roots, sizes)
+        scale = measures.Scale(target.name, step, segments.seconds, sizes)
         limit = uniform.MAX_STEPS if coder_of(coder).counts_runs else uniform.MAX_STEPS_PLAIN
         codes = np.empty(segments.n, np.uint16)
         counts, lost = measures.measure(segments, scale, limit, codes)

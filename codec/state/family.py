@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Measures of an optimizer's moments, see `scheme.measures`: what one step is a multiple of.
+# Measures of an optimizer's moments, see `scheme.measures`: the unit in which a step is given.
 OCTAVES, ROOTS, SIZES = MEASURES = ("octaves", "roots", "sizes")
 
 

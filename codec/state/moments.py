@@ -1,4 +1,5 @@
-"""Which moments of an optimizer belong together: a first one is coded by the second beside it."""
+"""Which moments of an optimizer belong together: the steps of a first one are shares of the root of
+the second one beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import replace
 from .family import OCTAVES, OWN, ROOTS, Family
 from .tensors import TensorSpec
 
-# As torch's optimizers name it, with what codec.dcp puts behind.
+# As torch's optimizers name it; codec.dcp appends @ and offsets.
 _FIRST = re.compile(r"(.*[/.]|)exp_avg(@[0-9,]*)?", re.DOTALL)
 
 
@@ -19,8 +20,8 @@ def second_of(name: str) -> str:
     return f"{match[1]}exp_avg_sq{match[2] or ''}" if match else ""
 
 
-def paired(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """The same tensors; those in roots that have no second moment in octaves are in sizes."""
+def with_measures(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """The same tensors; one in roots without a second moment in octaves gets OWN."""
     by_name = {t.name: t for t in specs if t.measure == OCTAVES}
 
     def own(t: TensorSpec) -> TensorSpec:

@@ -14,13 +14,13 @@ from .machine import compiled, inlined
 from .track import BATCH, mixed
 
 OCTAVES, ROOTS = 0, 1  # numbers of measures
-LEAST_ROOT = np.float32(2.0**-40)
-# What is as large is lost: within half a step of it, the track could leave float32's range.
+LEAST_UNIT = np.float32(2.0**-40)
+# A tensor with larger values is stored exactly: a rounded value could be infinite.
 MOST, MOST_BITS = np.float32(2.0**126), np.float64(0x7E800000)
 
-# As `measures.Scale`. measure: its number. roots: addresses, uint64 (tensors,). sizes: float32
+# As `measures.Scale`. measure: its number. seconds: addresses, uint64 (tensors,). sizes: float32
 # (tensors,).
-Scale = namedtuple("Scale", "measure step roots sizes")
+Scale = namedtuple("Scale", "measure step seconds sizes")
 
 
 @inlined
@@ -29,7 +29,7 @@ def unit_of(measure, root, size):
     if measure != ROOTS:
         return size
     own = np.float32(math.sqrt(root))
-    return LEAST_ROOT if own < LEAST_ROOT else own
+    return LEAST_UNIT if own < LEAST_UNIT else own
 
 
 @inlined
@@ -46,7 +46,7 @@ def measure(tensors, piece, scale, most, codes, counts, lost):
     """Quantize u - track in steps of a measure, in some positions.
 
     piece: the first position, and the end. codes: uint16 (n,), filled there. counts: int64
-    (2 * most + 1,), raised. lost: bool (tensors,), set.
+    (2 * most + 1,), added to. lost: bool (tensors,), set.
     """
     sources, tracks, starts = tensors
     kind, step = scale.measure, np.float32(scale.step)
@@ -60,9 +60,9 @@ def measure(tensors, piece, scale, most, codes, counts, lost):
         n = min(piece[1], starts[segment + 1], position + BATCH) - position
         skip = np.uint64(4 * (position - starts[segment]))
         u, track = floats_at(sources[segment] + skip, n), floats_at(tracks[segment] + skip, n)
-        roots, size = track, scale.sizes[segment]
+        seconds, size = track, scale.sizes[segment]
         own, n_lost = codes[position : position + n], 0
-        # No branches and no calls within these loops: they become vectors.
+        # What these loops call is inlined, conditions become selections: so they become vectors.
         if kind == OCTAVES:
             for i in range(n):
                 old = np.float64(np.float32(track[i]).view(np.int32))
@@ -77,9 +77,9 @@ def measure(tensors, piece, scale, most, codes, counts, lost):
                 own[i] = 2 * q - np.int32((now > old) & (q > 0))
         else:
             if kind == ROOTS:
-                roots = floats_at(scale.roots[segment] + skip, n)
+                seconds = floats_at(scale.seconds[segment] + skip, n)
                 for i in range(n):
-                    units[i] = unit_of(kind, roots[i], size)
+                    units[i] = unit_of(kind, seconds[i], size)
             else:
                 units[:n] = size
             for i in range(n):
@@ -116,17 +116,17 @@ def move(tensors, piece, scale, codes, levels, mode, sums):
         n, skip = min(piece[1], starts[segment + 1], position + BATCH) - position, position
         skip -= starts[segment]
         track = floats_at(tracks[segment] + np.uint64(4 * skip), n)
-        roots, size, change, m = track, scale.sizes[segment], np.uint64(0), 0
+        seconds, size, change, m = track, scale.sizes[segment], np.uint64(0), 0
         if kind == ROOTS:
-            roots = floats_at(scale.roots[segment] + np.uint64(4 * skip), n)
-        for i in range(n):  # no branch: the next one overwrites a 0
+            seconds = floats_at(scale.seconds[segment] + np.uint64(4 * skip), n)
+        for i in range(n):  # no branch: the next position overwrites one of code 0
             found[m] = i
             m += codes[position + i] != 0
         for j in range(m):
             i = np.int64(found[j])
             value, level = track[i], levels[codes[position + i]]
             old[j] = np.float32(value).view(np.uint32)
-            moved_value = moved(kind, value, level, unit_of(kind, roots[i], size))
+            moved_value = moved(kind, value, level, unit_of(kind, seconds[i], size))
             new[j] = np.float32(moved_value).view(np.uint32)
             if mode == CHANGE:
                 track[i] = moved_value

@@ -29,7 +29,7 @@ from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
 from codec.scheme.uniform import levels_of
 from codec.state.family import Family
-from codec.state.moments import paired, second_of
+from codec.state.moments import second_of, with_measures
 from codec.state.policy import Policy
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, to_arrays
 
@@ -276,10 +276,10 @@ def test_a_first_moment_without_its_second_one_is_in_sizes() -> None:
     """Which has to be lossy, in octaves, and of the same shape."""
     state = walk(1)[0]
     m, v, _, *rest = layout_of(state).tensors
-    assert paired([m, v, *rest])[:2] == [m, v]
+    assert with_measures([m, v, *rest])[:2] == [m, v]
     exact = replace(v, lossy=False, family=Family())
     for other in ([], [exact], [replace(v, shape=(5, 10))], [replace(v, name="p/0/exp_avg_sq")]):
-        (first, *_) = paired([m, *other])
+        (first, *_) = with_measures([m, *other])
         assert str(first.family) == "sizes=0.125 exp_avg"
     assert second_of("a.exp_avg@0,3") == "a.exp_avg_sq@0,3"
     assert not second_of("exp_avg_sq")
