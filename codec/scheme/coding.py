@@ -157,9 +157,8 @@ class Coding:
     def of(self, family: Family) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
 
-        Families outside the model that have no target keep all buckets: an optimizer divides by the
-        root of its second moments, so a small moment that kept its old value would make the next
-        update far too large.
+        Families outside the model that have no target keep all buckets. Of a family of moments only
+        scope and coder count: its steps are those of its target.
         """
         if family.is_model or family.measure:
             return self

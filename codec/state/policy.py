@@ -341,7 +341,7 @@ def describe_moments(tensors: Iterable[TensorSpec]) -> str:
 
 
 def rules(texts: Iterable[str]) -> dict[str, str]:
-    """A policy from texts of the form "PATTERN=KIND". Raises SettingsError."""
+    """A policy from texts of the form "PATTERN=MODE". Raises SettingsError."""
     patterns = {}
     for text in texts:
         pattern, equals, mode = text.rpartition("=")
