@@ -68,7 +68,7 @@ class ChainCallback(TrainerCallback):
             bit, see `codec.rerun` and `checkpoint`. A resumed training begins with a base.
         resume: Whether a training that begins at step 0 may take over an existing chain. A training
             that begins later always continues it.
-        settings: bits, policy and so on of a `Checkpointer`; with gradients base_every, keep_bases
+        settings: bits, policy and so on of a `Checkpointer`; with gradients base_every, keep_steps
             and storage_options.
 
     Raises:
