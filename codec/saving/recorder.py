@@ -355,7 +355,7 @@ class Recorder:
     def compact(self, keep_steps: int) -> Change:
         """See `Checkpointer.compact`."""
         self._withdraw_unconfirmed()
-        self.tracker = None  # if this is interrupted, the next save is a base
+        self.tracker = None  # for its memory; if what is left cannot be read, a base comes next
         try:
             return compact_in(self._directory, self.path, keep_steps)
         finally:

@@ -39,7 +39,7 @@ class Compression:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
     coding: Coding = field(default_factory=Coding.safe)
-    restore_work: int | None = 50
+    restore_work: int | None = 40
     left_out: frozenset[str] = frozenset()
 
     @property

@@ -177,7 +177,7 @@ def _settings(parts: Mapping[str, int]) -> Compression | None:
         with second_column:
             restore_work = widgets.checked_number(
                 "Deltas between bases",
-                widgets.Limits(1, 1000, 50, 1),
+                widgets.Limits(1, 1000, 40, 1),
                 key="export_base",
                 text="A base stores its step exactly, and takes as much as float32; a restore "
                 "begins there. One comes earlier if most of the state is new, later while deltas "

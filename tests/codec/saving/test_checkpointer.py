@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -910,7 +911,7 @@ def test_small_states_have_few_bases(tmp_path: Path) -> None:
     """By default what a restore may decode does not depend on the size of a small state."""
     states = ({"w": np.full(16, step, np.float32)} for step in range(250))
     save_all(tmp_path / "run.lcc", states)
-    assert kinds(tmp_path / "run.lcc") == "b" + 200 * "d" + "b" + 48 * "d"
+    assert kinds(tmp_path / "run.lcc") == "b" + 160 * "d" + "b" + 88 * "d"
 
 
 @pytest.mark.parametrize(("keep", "asynchronous"), [(1, False), (2, True), (5, False)])
@@ -971,15 +972,32 @@ def test_compact_beside_a_training(
     assert codec.verify(tmp_path / "c").ok
 
 
+def test_a_compaction_that_cannot_read_what_it_leaves(tmp_path: Path, monkeypatch: Patch) -> None:
+    """The chain goes on with a base."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(3):
+            checkpoints.save(step, {"w": np.full(9, step, np.float32)})
+        with monkeypatch.context() as patch:
+            patch.setattr(codec.Chain, "newest", mock.Mock(side_effect=codec.ChainError("broken")))
+            with pytest.raises(codec.ChainError, match="broken"):
+                checkpoints.compact()
+        assert checkpoints.save(3, {"w": np.full(9, 3, np.float32)}).kind == "base"
+    assert codec.verify(path).steps == (2, 3)
+
+
 def test_history_that_cannot_be_removed(
     tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The save stands; what could not be removed goes with the next one."""
-    path, unlink = tmp_path / "run.lcc", os.unlink
+    """The save stands; what could not be removed goes with the next one. A part that is gone
+    is no damage."""
+    path, unlink, removed = tmp_path / "run.lcc", os.unlink, []
 
     def refuse(path: Any, *args: Any, **kwargs: Any) -> None:
         if str(path).endswith(".safetensors"):
-            raise PermissionError(13, "Permission denied")
+            if removed:
+                raise PermissionError(13, "Permission denied")
+            removed.append(path)
         unlink(path, *args, **kwargs)
 
     with codec.Checkpointer(path, base_every=1, keep_steps=2) as checkpoints:
@@ -987,7 +1005,8 @@ def test_history_that_cannot_be_removed(
             patch.setattr(os, "unlink", refuse)
             for step in range(5):
                 checkpoints.save(step, {"w": np.full(8, step, np.float32)})
-            assert kinds(path) == "bdbdb"
+                assert codec.verify(path).ok
+            assert kinds(path) == "bbdb"  # the delta of step 1 is gone
             assert "old records may not all have been removed: " in caplog.text
         checkpoints.save(5, {"w": np.zeros(8, np.float32)})
     assert kinds(path) == "bd"
