@@ -53,8 +53,11 @@ class Position:
         """Its number."""
         return self.record.step
 
-    def whole(self) -> dict[Any, Any]:
+    def whole(self, *, dithers: bool = False) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
+
+        dithers: For a training to go on from: after deltas, an optimizer's moments get noise of up
+        to half a step, seeded by the step, so that many restarts do not add up.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -63,7 +66,7 @@ class Position:
         """
         self.check_state()
         try:
-            state = self.track.restore()
+            state = self.track.restore(self.step if dithers and self.delta else None)
         except StructureError as exc:
             expected = "values after their edits"
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc

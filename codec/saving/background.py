@@ -119,7 +119,7 @@ class Background:
         """The state of the newest step, see `Checkpointer.restore`; it is read from disk."""
         self._settle()
         assert self.step is not None, "a step was saved"
-        return Chain(self.path).restore(self.step)
+        return Chain(self.path).restore(self.step, dithers=True)
 
     def compact(self, keep_steps: int) -> Change:
         """Let the other process compact the chain, and wait. Raises its error."""

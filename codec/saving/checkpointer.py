@@ -258,8 +258,10 @@ class Checkpointer:
     def restore(self) -> dict[Any, Any] | None:
         """The newest state, for a training loop to continue from; None before the first save.
 
-        It equals what `codec.restore` returns, but is not read from the chain, unless saves are
-        asynchronous or this Checkpointer is closed.
+        It is what `codec.restore` returns, except that an optimizer's moments get noise of up to
+        half of the step in which they were rounded, the same for a step: so many restarts do not
+        add up. It is not read from the chain, unless saves are asynchronous or this Checkpointer is
+        closed.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -271,7 +273,7 @@ class Checkpointer:
         if not self._closed:
             return None if self.step is None else self._recorder.restore(self.step)
         try:
-            return Chain(self._location).restore()
+            return Chain(self._location).restore(dithers=True)
         except ChainNotFoundError:
             return None
 

@@ -302,8 +302,8 @@ class Recorder:
     def restore(self, step: int) -> dict[Any, Any]:
         """The newest state, see `Checkpointer.restore`."""
         if self.tracker is None:  # a save was interrupted
-            return Chain(self.path).restore(step)
-        return self.tracker.track.restore()
+            return Chain(self.path).restore(step, dithers=True)
+        return self.tracker.track.restore(step if self._written.n else None)
 
     def close(self) -> None:
         """Let others write to the directory."""
