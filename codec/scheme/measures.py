@@ -122,7 +122,7 @@ def dithered(layout: Layout, arrays: Arrays, seed: int) -> Arrays:
         track, step = arrays[t.name], np.float32(t.family.target.number)
         noise = (rng.random(track.shape, np.float32) - np.float32(0.5)) * step
         if t.measure == OCTAVES:
-            rise = np.where(track > 0, noise * np.float32(OCTAVE), 0).astype(np.int64)
+            rise = (noise * np.float32(OCTAVE)).astype(np.int64)
             bits = np.clip(track.view(np.int32) + rise, 0, LARGEST)
             moved[t.name] = np.where(track > 0, bits.astype(np.int32).view(np.float32), track)
         else:

@@ -348,15 +348,22 @@ def test_a_training_goes_on_from_moments_with_noise(tmp_path: Path, asynchronous
     track, again = codec.restore(path), checkpoints.restore() or {}
     assert seen[2]["model"]["w"].tobytes() == track["model"]["w"].tobytes()
     at, noisy, repeated = (s["optimizer"]["state"] for s in (track, seen[2], again))
-    root, bits = (
-        np.sqrt(at["exp_avg_sq"][9:]),
-        [x["exp_avg_sq"].view(np.int32) for x in (noisy, at)],
-    )
-    rise = (bits[0] - bits[1])[9:] / OCTAVE
-    share = (noisy["exp_avg"] - at["exp_avg"])[9:] / root
+    rise = risen(noisy, at)
+    assert not np.array_equal(rise, risen(seen[1]["optimizer"]["state"], second_step(path)))
+    share = (noisy["exp_avg"] - at["exp_avg"])[9:] / np.sqrt(at["exp_avg_sq"][9:])
     for noise, step, name in ((rise, 0.25, "exp_avg_sq"), (share, 0.5, "exp_avg")):
         assert np.abs(noise).max() <= step * 0.5001
         assert abs(noise.mean()) < step / 20
         assert noise.std() == pytest.approx(step / 12**0.5, rel=0.1)
         assert repeated[name].tobytes() == noisy[name].tobytes()
         assert not noisy[name][:9].any()
+
+
+def risen(moments: Arrays, track: Arrays) -> np.ndarray:
+    """By how many octaves second moments lie above the track, without those that are 0."""
+    bits, before = (x["exp_avg_sq"][9:].view(np.int32) for x in (moments, track))
+    return (bits - before) / OCTAVE
+
+
+def second_step(path: Path) -> Arrays:
+    return codec.restore(path, 1)["optimizer"]["state"]  # type: ignore[no-any-return]
