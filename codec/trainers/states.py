@@ -23,7 +23,7 @@ def state_of(model: Any) -> dict[str, Any]:
 
     Raises ShardedError if this process holds only a part of it.
     """
-    model = _bare(model)
+    model = bare(model)
     refuse_parts(model)
     state: dict[str, Any] = model.state_dict()
     return state
@@ -63,7 +63,7 @@ def digest_of(state: Mapping[str, Any], is_skipped: Callable[[str], bool]) -> st
     return Track.of(layout, to_arrays(parts.tensors, layout), parts.values).digest
 
 
-def _bare(model: Any) -> Any:
+def bare(model: Any) -> Any:
     """The model without the wrappers that add a prefix to every name."""
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 

@@ -93,7 +93,9 @@ SENTENCES = {
         "After {codec.rerun.checkpointer:BASE_EVERY} records without one comes a base",
         "If more than {codec.rerun.checkpointer:MAX_CHANGED!w} of the parameters'",
     ],
-    "how-to/huggingface.md": ["`every` is at most {codec.rerun.checkpointer:MAX_STEPS}, and 1 by default."],
+    "how-to/huggingface.md": [
+        "`every` is at most {codec.rerun.checkpointer:MAX_STEPS}, and 1 by default."
+    ],
     "how-to/lightning.md": ["or at least every {codec.rerun.checkpointer:MAX_STEPS}:"],
     "how-to/distributed.md": [
         "`base_every` is {codec.dcp.writer:BASE_EVERY}, but with a smaller `keep_steps` it is",
