@@ -120,8 +120,9 @@ def test_what_is_lossy_follows_from_the_objects(tmp_path: Path) -> None:
     assert {name for name, text in found.items() if not text} == weights | {"opt/mu", "opt/exp_avg"}
     assert {name for name, text in found.items() if text == "average"} == averages
     assert delta is not None
-    left = {g.tensors[0].family: g.remainder for g in delta.groups if not g.tensors[0].measure}
-    assert [0.1 < remainder.distance <= 0.3 for remainder in left.values()] == [True, True]
+    groups = [g for g in delta.groups if not g.tensors[0].measure]
+    assert [g.encoded.uniform for g in groups] == [True, True]
+    assert all(0.1 < g.remainder.distance <= 0.3 for g in groups)
     # The chain knows it: a reader goes on with it, and so does a plain writer.
     with codec.Checkpointer(path, resume=True) as checkpoints:
         checkpoints.save(2, codec.restore(path))
@@ -130,10 +131,13 @@ def test_what_is_lossy_follows_from_the_objects(tmp_path: Path) -> None:
 
 def test_a_policy_wins(tmp_path: Path) -> None:
     path, named = tmp_path / "run.lcc", training()
-    with codec.Checkpointer.of(path, **named, policy={"actor/*": "exact"}) as checkpoints:
+    policy = {"actor/*": "exact", "opt/mu": "distance=0.1", "opt/exp_avg": "lossy"}
+    with codec.Checkpointer.of(path, **named, policy=policy) as checkpoints:
         checkpoints.save(0)
-        lossy = {name.partition("/")[0] for name, t in tensors_of(checkpoints).items() if t.lossy}
-    assert lossy == {"ema", "opt"}
+        found = {name: t for name, t in tensors_of(checkpoints).items() if t.lossy}
+    assert {name.partition("/")[0] for name in found} == {"ema", "opt"}
+    assert str(found["opt/mu"].family) == "distance=0.1"
+    assert not str(found["opt/exp_avg"].family)
     with codec.Checkpointer.of(path, **named) as checkpoints:  # with the chain's policy
         checkpoints.save(1)
         assert not tensors_of(checkpoints)["actor/0.weight"].lossy
@@ -142,10 +146,27 @@ def test_a_policy_wins(tmp_path: Path) -> None:
         checkpoints.save(0, plain)
     with pytest.raises(SettingsError, match=r"'actor/0.weight'.*exact in this chain"):
         codec.Checkpointer.of(tmp_path / "plain.lcc", actor=named["actor"])
-    # A budget is for what is trained.
-    budget = {"policy": {"adam/*": "exact"}, "budget": 0.05}
-    with codec.Checkpointer.of(tmp_path / "budget.lcc", **training(), **budget) as checkpoints:
-        assert checkpoints.save(0).kind == "base"
+    model = nn.Linear(64, 64)
+    with codec.Checkpointer(tmp_path / "model.lcc") as checkpoints:
+        checkpoints.save(0, {"model": model.state_dict()})
+    with codec.Checkpointer.of(tmp_path / "model.lcc", model=model) as checkpoints:
+        assert checkpoints.save(1).kind == "delta"
+    with codec.Checkpointer(tmp_path / "model.lcc", resume=True) as checkpoints:
+        assert checkpoints.policy.modules == {"model": "model"}
+
+
+def test_a_budget_is_for_what_is_trained(tmp_path: Path) -> None:
+    """An average has the default distance."""
+    path, named = tmp_path / "run.lcc", training()
+    with codec.Checkpointer.of(path, **named, policy={"opt/*": "exact"}, budget=0.4) as checkpoints:
+        checkpoints.save(0)
+        iterate(named)
+        delta = checkpoints.save(1).delta
+    assert delta is not None
+    trained, average = (g for g in delta.groups if not g.tensors[0].measure)
+    assert str(average.tensors[0].family) == "average"
+    assert 0.1 < average.remainder.distance <= 0.3
+    assert trained.tensors[0].name == "actor/0.weight"
 
 
 def test_what_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
