@@ -26,7 +26,7 @@ from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
 from codec.state.moments import with_measures
-from codec.state.objects import Objects
+from codec.state.objects import Objects, has_state
 from codec.state.policy import Policy, describe_moments, moments_among
 from codec.state.tensors import Layout, signature, to_arrays
 from codec.state.tree import Default, Parts, converted, every_name, flatten
@@ -188,8 +188,9 @@ class Checkpointer:
                 raises.
         """
         known = inspect.signature(cls).parameters
-        settings = {name: value for name, value in named.items() if name in known}
-        objects = {name: value for name, value in named.items() if name not in known}
+        objects = {k: v for k, v in named.items() if k not in known or has_state(v)}
+        needed = {k for k, parameter in known.items() if parameter.default is parameter.empty}
+        settings = {k: v for k, v in named.items() if k not in objects or k in needed}
         checkpoints = cls(path, resume=resume, objects=objects, **settings)
         try:
             checkpoints._load()

@@ -70,7 +70,13 @@ class Objects:
                 value = whole(value)
                 is_trained = not trained or any(id(p) in trained for p in value.parameters())
                 self.modules[name] = MODEL if is_trained else AVERAGE
-            self._access[name] = _access(name, value)
+            if (access := _access(value)) is None:
+                raise SettingsError(
+                    f"{f'{name}={value!r}'[:100]}: is no setting, and has no state_dict and "
+                    f"load_state_dict. To store a value: save(step, {{{name!r}: …}}); "
+                    f"restore()[{name!r}] returns it later"
+                )
+            self._access[name] = access
         if RANDOM in self._access:
             raise SettingsError(f"{RANDOM!r} is the name of the random states; choose another one")
         self._access[RANDOM] = Access(random_states, set_random_states)
@@ -110,8 +116,13 @@ class Objects:
                 ) from exc
 
 
-def _access(name: str, value: Any) -> Access:
-    """How to get and load an object's state. Raises SettingsError."""
+def has_state(value: Any) -> bool:
+    """Whether this is an object whose state can be saved and loaded."""
+    return _access(value) is not None
+
+
+def _access(value: Any) -> Access | None:
+    """How to get and load an object's state; None if it has none."""
     if isinstance(value, np.random.Generator):
         bits = value.bit_generator
         return Access(lambda: bits.state, partial(setattr, bits, "state"))
@@ -119,10 +130,7 @@ def _access(name: str, value: Any) -> Access:
         get, put = (getattr(value, method, None) for method in names)
         if callable(get) and callable(put) and not isinstance(value, type):
             return Access(get, put)
-    raise SettingsError(
-        f"{f'{name}={value!r}'[:100]}: is no setting, and has no state_dict and load_state_dict. "
-        f"To store a value: save(step, {{{name!r}: …}}); restore()[{name!r}] returns it later"
-    )
+    return None
 
 
 def random_states() -> dict[str, Any]:

@@ -132,7 +132,8 @@ def converted(
     if tag in _SEQUENCES:
         return _SEQUENCES[tag](child for _, child in items)
     filled = _MAPPINGS[tag]()
-    filled.update(items)
+    for key, child in items:  # update of a Counter would count
+        filled[key] = child
     return filled
 
 

@@ -201,6 +201,14 @@ def test_what_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     assert "plain.lcc, step 0 has no random states" in caplog.text
 
 
+def test_an_object_may_have_the_name_of_a_setting(tmp_path: Path) -> None:
+    net = nn.Linear(9, 9)
+    with codec.Checkpointer.of(tmp_path / "run.lcc", policy=net, bits=3) as checkpoints:
+        checkpoints.save(0)
+        assert checkpoints.coding.bits == 3
+        assert tensors_of(checkpoints)["policy/weight"].lossy
+
+
 def test_random_states_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those in use; set on those that are there."""
     state = [torch.tensor([1], dtype=torch.uint8), torch.tensor([2], dtype=torch.uint8)]
