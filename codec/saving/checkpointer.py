@@ -307,8 +307,9 @@ class Checkpointer:
         if patterns := self.policy.suggested_patterns(layout.tensors):
             _log.warning(
                 "%s: %s: stored exactly, every change to the last bit, which takes several times "
-                "the bytes of lossy weights. If these are weights, or averages of weights, pass "
-                "policy={%s}, or save them below 'model'. Set them to 'exact' to silence this",
+                "the bytes of lossy weights. If these are weights, pass policy={%s} (for averages "
+                "of weights 'distance=0.3' instead of 'lossy'), or the modules to "
+                "codec.Checkpointer.of. Set them to 'exact' to silence this",
                 self._location,
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),

@@ -135,7 +135,9 @@ def _access(value: Any) -> Access | None:
 
 def random_states() -> dict[str, Any]:
     """The states of the random generators of Python, numpy, torch, and all devices in use."""
-    states: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state()}
+    version, words, gauss = random.getstate()  # words: integers of 32 bits
+    python = version, np.array(words, np.uint32), gauss
+    states: dict[str, Any] = {"python": python, "numpy": np.random.get_state()}
     if (torch := sys.modules.get("torch")) is not None:
         states["cpu"] = torch.get_rng_state()
         used = (name for name in DEVICES if getattr(torch, name).is_initialized())
@@ -147,7 +149,8 @@ def random_states() -> dict[str, Any]:
 
 def set_random_states(states: Mapping[str, Any]) -> None:
     """Set what `random_states` returned, on the devices that this machine has."""
-    random.setstate(states["python"])
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
     np.random.set_state(states["numpy"])
     if "cpu" in states:
         import torch

@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -233,5 +234,5 @@ def _random_states() -> dict[str, Any]:
     """The states of the random generators, as in a checkpoint of the Trainer: of one GPU."""
     import torch
 
-    states = random_states()
+    states = random_states() | {"python": random.getstate()}
     return states | {"cuda": torch.cuda.get_rng_state()} if "cuda" in states else states
