@@ -111,6 +111,8 @@ def _check(path: Path, alike: Sequence[Path]) -> None:
         if report.steps[-1:] != chain.steps[-1:]:
             raise SourceError(report.problems[0])
         return
+    if not any(map(_is_weights, _files(path))):
+        raise SourceError("has no weights: the save did not end")
     names = _names(path)
     lacking = set.intersection(*map(_names, alike)) - names if len(alike) > 1 else set()
     if "training_args.bin" in names and path.name.startswith("checkpoint-"):
