@@ -138,7 +138,7 @@ def _names(path: Path) -> set[str]:
 
 def _check_file(path: Path) -> None:
     """Raise SourceError or OSError unless a file is whole, as far as its format tells."""
-    if path.suffix not in (*SUFFIXES, ".json"):
+    if path.suffix not in (*SUFFIXES, ".json", ".pkl"):  # Accelerate calls a torch.save file so
         return
     with path.open("rb") as file:
         head = file.read(HEAD)
@@ -148,6 +148,7 @@ def _check_file(path: Path) -> None:
             check_torch_file(head)
             if not head.startswith(_ZIP):
                 raise SourceError("is a torch.save file from before torch 1.6, without checksums")
+        if head.startswith(_ZIP):
             _check_zip(file)
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError, safe_open

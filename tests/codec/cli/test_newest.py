@@ -29,7 +29,7 @@ def state(step: int) -> dict[str, Any]:
 
 
 def trainer_folder(path: Path, step: int) -> None:
-    """As Hugging Face's Trainer makes it."""
+    """As Hugging Face's Trainer makes it, with a file as Accelerate does."""
     path.mkdir()
     names = list(state(step))
     for i, name in enumerate(names[:2], 1):
@@ -37,7 +37,7 @@ def trainer_folder(path: Path, step: int) -> None:
     files = {name: f"model-{i:05}-of-00002.safetensors" for i, name in enumerate(names[:2], 1)}
     index = {"metadata": {"total_size": 1}, "weight_map": files}
     (path / "model.safetensors.index.json").write_text(json.dumps(index))
-    for name in ("optimizer.pt", "rng_state.pth", "training_args.bin"):
+    for name in ("optimizer.pt", "random_states_0.pkl", "training_args.bin"):
         torch.save(state(step), path / name)
     (path / "trainer_state.json").write_text(json.dumps({"global_step": step}))
 
@@ -105,6 +105,8 @@ def cases() -> Iterator[Any]:
     for kind, inner, damage in (
         ("trainer", "optimizer.pt", truncated),
         ("trainer", "optimizer.pt", flipped),
+        ("trainer", "random_states_0.pkl", flipped),
+        ("trainer", "random_states_0.pkl", emptied),
         ("trainer", "trainer_state.json", halved),
         ("trainer", "trainer_state.json", Path.unlink),
         ("trainer", "model.safetensors.index.json", emptied),
