@@ -1,4 +1,4 @@
-"""What ChainWriter(keep=3) leaves on disk, and what it writes, over 100 saves, beside plain DCP.
+"""What ChainWriter(keep_steps=3) leaves on disk and writes over 100 saves, beside plain DCP.
 
     PYTHONPATH=. python benchmarks/keep.py
 
@@ -24,9 +24,9 @@ from lcviz.lab.markdown import table
 
 KEPT = 3
 WAYS: dict[str, dict[str, Any]] = {
-    "`keep=3`": {"keep": KEPT},
-    "`keep=3, base_every=10`": {"keep": KEPT, "base_every": 10},
-    "`keep=3, base_every=50`": {"keep": KEPT, "base_every": 50},
+    "`keep_steps=3`": {"keep_steps": KEPT},
+    "`keep_steps=3, base_every=10`": {"keep_steps": KEPT, "base_every": 10},
+    "`keep_steps=3, base_every=50`": {"keep_steps": KEPT, "base_every": 50},
 }
 
 

@@ -55,7 +55,7 @@ def chain_rows(model: str, bits: int, iterations: int) -> list[list[str]]:
         path = Path(folder) / "run.lcc"
         task = demo_models.make_task(model, "digits", seed=0)
         optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
-        with codec.Checkpointer(path, bits, base_every=None) as checkpoints:
+        with codec.Checkpointer(path, bits, restore_work=None) as checkpoints:
             base = checkpoints.save(0, task.model.state_dict()).nbytes
             for step in range(1, iterations + 1):
                 optimizer.zero_grad()
@@ -63,7 +63,7 @@ def chain_rows(model: str, bits: int, iterations: int) -> list[list[str]]:
                 optimizer.step()
                 checkpoints.save(step, task.model.state_dict())
         seconds = [seconds_to_restore(path)]
-        change = codec.compact(path, base=True)
+        change = codec.compact(path)
         seconds.append(seconds_to_restore(path))
     names = f"{model}, {bits} bits, {iterations} steps", "… compacted"
     columns = names, change.records, change.nbytes, (base, 2 * base), seconds

@@ -367,16 +367,21 @@ class Chain:
             self._warn(f"reached step {reached.step} by another way: {reason}")
         return reached, None
 
-    def restore(self, step: int | None = None, *, only: Only | None = None) -> dict[Any, Any]:
-        """The state of ``step``, or the newest restorable one: see `restore`."""
+    def restore(
+        self, step: int | None = None, *, only: Only | None = None, dithers: bool = False
+    ) -> dict[Any, Any]:
+        """The state of ``step``, or the newest restorable one: see `restore`.
+
+        dithers: For a training to go on from, see `Position.whole`.
+        """
         if only is not None:
             return self.part(only).restore(step)
         if step is not None:
-            return self.at(step).whole()
+            return self.at(step).whole(dithers=dithers)
         position, reason = self.newest()
         if reason:
             self._warn(f"restored step {position.step} instead of {self.steps[-1]}: {reason}")
-        return position.whole()
+        return position.whole(dithers=dithers)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Read and replay every record, see `verify`."""

@@ -37,6 +37,7 @@ class Position:
         delta: What led here; None on a base.
         writer: Program and version that wrote the base before it; None if that does not say.
         settings: In the newest record that holds any, since that base; {} if none does.
+        work: Of the deltas since that base, see `Delta.work`.
     """
 
     entry: Entry
@@ -45,14 +46,18 @@ class Position:
     delta: Delta | None
     writer: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    work: int = 0
 
     @property
     def step(self) -> int:
         """Its number."""
         return self.record.step
 
-    def whole(self) -> dict[Any, Any]:
+    def whole(self, *, dithers: bool = False) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
+
+        dithers: For a training to go on from: after deltas, an optimizer's moments get noise of up
+        to half a step, seeded by the step, so that many restarts do not add up.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -61,7 +66,7 @@ class Position:
         """
         self.check_state()
         try:
-            state = self.track.restore()
+            state = self.track.restore(self.step if dithers and self.delta else None)
         except StructureError as exc:
             expected = "values after their edits"
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
@@ -116,17 +121,13 @@ def following(record: Record, where: str, run: str | None, identity: str | None)
     return record
 
 
-def lost_before(
-    where: str, parent: str | None, replaces: str | None, identities: Set[str | None]
-) -> str:
+def lost_before(where: str, parent: str | None, identities: Set[str | None]) -> str:
     """A sentence if records are missing before a chain's newest base; else "".
 
-    Before older bases an interrupted compaction may have removed some. where,
-    parent, replaces: of the base. identities: of the records before it.
+    Before older bases an interrupted removal may have left some. where, parent: of the base, which
+    has no parent if the records before it were to be removed. identities: of these records.
     """
-    if parent is None or not identities or identities & {parent, replaces}:
-        return ""
-    return _lost(where, parent)
+    return _lost(where, parent) if parent and identities and parent not in identities else ""
 
 
 def _lost(where: str, parent: str | None) -> str:
@@ -143,6 +144,7 @@ class Replay:
         identity: The identity of the record that was applied last.
         writer: Program and version that wrote the newest base, and the deltas after it.
         settings: In the newest record that holds any, since that base; {} if none does.
+        work: Of the deltas since that base, see `Delta.work`.
         selection: The tensors that the track has; None for all.
     """
 
@@ -154,6 +156,7 @@ class Replay:
         self.identity: str | None = None
         self.writer: str | None = None
         self.settings: Mapping[str, Any] = {}
+        self.work = 0
         self._checked: tuple[str, ...] = ()
 
     @classmethod
@@ -163,6 +166,7 @@ class Replay:
         replay.track, replay.step = position.track, position.step
         replay.run, replay.identity = record.run, record.identity
         replay.writer, replay.settings = position.writer, position.settings
+        replay.work = position.work
         return replay
 
     def advance(self, entry: Entry, record: Record) -> Position:
@@ -193,7 +197,8 @@ class Replay:
             records.apply_checked(record, delta, track)
         self.track, self.run, self.identity = track, record.run, record.identity
         self.step, self.writer, self.settings = record.step, writer, settings
-        return Position(entry, record, track, delta, writer, settings)
+        self.work = 0 if delta is None else self.work + delta.work
+        return Position(entry, record, track, delta, writer, settings, self.work)
 
     def check_values(self, where: str) -> None:
         """Raise MalformedRecordError if an edit since the last check made an invalid value.

@@ -9,10 +9,10 @@ Not done here: when a base is due (saving.recorder).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from codec.errors import (
     ChainNotFoundError,
@@ -27,13 +27,13 @@ from codec.record.encode import Draft
 from codec.record.reason import Reason
 from codec.record.record import Place
 from codec.record.settings import settings_at
+from codec.storage.directory import Store
 from codec.storage.entry import Entry, record_name
 from codec.storage.location import Location
 
 from .chain import Chain
 from .replay import Position, Replay
 
-KEEP = 2  # bases: the newest may turn out to be damaged
 IF_NEWEST_FAILS = (
     "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
 )
@@ -43,7 +43,6 @@ IF_OTHERS_FAIL = (
 )
 
 Progress = Callable[[int, int], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,57 +60,56 @@ class Change:
 
 def compact(
     path: str | os.PathLike[str],
-    keep: int = KEEP,
+    keep_steps: int = 1,
     progress: Progress | None = None,
     *,
-    base: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Remove all records before the ``keep`` newest bases.
+    """Remove all records that the newest steps do not need.
 
-    Before that, a base of the newest step is written if it takes fewer bytes than the older records
-    that can then be removed. So the chain never becomes larger, unless ``base`` is true. A chain
-    with a single base stays as it is. A chain of gradients (codec.rerun) gets no new base: only the
-    training can write it. Afterwards, steps before the oldest of these bases cannot be restored.
-    Bases that cannot be read do not count, and stay.
+    A base of the oldest of these steps takes the place of all records up to it. A chain of
+    gradients (codec.rerun) gets no new base: only the training can write it.
 
     Args:
         path: The chain's directory or URL; nobody else may write there.
-        keep: At least 2, because the newest base may turn out to be damaged.
+        keep_steps: How many of the newest steps restore afterwards.
         progress: Called with (records done, records in all) after each record.
-        base: Always write a base of the newest step, so that it restores fast. A chain with fewer
-            than ``keep`` bases then becomes larger.
         storage_options: As for `Checkpointer`.
 
     Raises:
-        SettingsError: ``keep`` is out of range.
+        SettingsError: ``keep_steps`` is out of range.
         ChainNotFoundError: Nothing is there.
         LockedError: Another writer is at work.
-        RecordError, ParentError: The remaining records would not restore; nothing is removed.
+        RecordError, ParentError: These steps do not restore; nothing is changed.
         WriteError: The disk refuses.
     """
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < KEEP:
-        raise SettingsError(f"at least {KEEP} bases are kept; got {keep!r}")
+    check_keep("keep_steps", keep_steps)
     location = Location(path, storage_options)
     Chain(location)
     with location.store() as directory:
-        chain = Chain(location)
-        n_before, nbytes_before = len(chain.entries), chain.nbytes
-        with with_advice(IF_NEWEST_FAILS):
-            position = chain.at()
-        if position.entry.kind != "base" and not position.has_gradients:
-            same_step = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
-            _check(chain, same_step)  # the restore has passed such a base over: raise why
-            data = _base(position)
-            if base or _saves_bytes(chain, position.step, len(data), keep):
-                directory.publish(record_name(position.step, "base"), data)
-        chain = Chain(location)
-        intact = without_damaged_bases(chain, keep)
-        needless = superseded(intact, keep)
-        _check(chain, [e for e in intact if e not in needless], progress)
-        directory.remove(e.name for e in needless)
-        after = Chain(location)
-        return Change((n_before, len(after.entries)), (nbytes_before, after.nbytes))
+        return compact_in(directory, location, keep_steps, progress)
+
+
+def compact_in(
+    directory: Store, location: Location, keep_steps: int, progress: Progress | None = None
+) -> Change:
+    """See `compact`. directory: the store at this location."""
+    chain = Chain(location)
+    n_before, nbytes_before = len(chain.entries), chain.nbytes
+    oldest, base = chain.steps[-keep_steps:][0], None
+    with with_advice(IF_NEWEST_FAILS):
+        position = chain.at(oldest)
+    if position.entry.kind != "base" and not position.has_gradients:
+        for entry in chain.entries:
+            if (entry.step, entry.kind) == (oldest, "base"):
+                chain.read(entry)  # the restore has passed it over: raise why
+        base = _base(position)
+    _check_after(chain, position, progress)
+    if base is not None:
+        directory.publish(record_name(oldest, "base"), base)
+    directory.remove(e.name for e in needless(Chain(location), keep_steps))
+    after = Chain(location)
+    return Change((n_before, len(after.entries)), (nbytes_before, after.nbytes))
 
 
 def pack(
@@ -176,54 +174,25 @@ def unpack(
     return Chain(target)
 
 
-def superseded(entries: Sequence[Entry], keep: int) -> list[Entry]:
-    """The records that the ``keep`` newest bases make needless, in the order to remove them.
+def needless(chain: Chain, keep_steps: int) -> list[Entry]:
+    """The records that the newest steps do not need, in the order to remove them.
 
-    In this order, the remaining records restore at any time. entries: in the order of a chain.
+    In this order, the remaining records restore at any time. Those steps begin at the last base
+    before them that is intact. Raises ChainError if a base cannot be read.
     """
-    return before_newest(entries, [e.kind == "base" for e in entries], keep)[::-1]
+    oldest = chain.steps[-keep_steps:][0]
+    for i, entry in reversed(list(enumerate(chain.entries))):
+        if entry.kind == "base" and entry.step <= oldest:
+            with suppress(RecordError):
+                chain.read(entry)
+                return list(chain.entries[:i][::-1])
+    return []
 
 
-def before_newest(items: Sequence[T], counts: Sequence[bool], keep: int) -> list[T]:
-    """The items before the ``keep`` newest that count; none if fewer count.
-
-    items: records of a chain, or steps of several ranks; oldest first.
-    """
-    counted = [i for i, item_counts in enumerate(counts) if item_counts]
-    return list(items[: counted[-keep]]) if len(counted) >= keep else []
-
-
-def check_keep(name: str, value: Any, least: int) -> None:
-    """Raise SettingsError unless a setting of what is kept is None or an integer in its range."""
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (is_integer and value >= least):
-        raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
-
-
-def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
-    """The chain's records without damaged bases. Reads the newest bases until ``n`` are intact."""
-    damaged: set[Entry] = set()
-    for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
-        if n == 0:
-            break
-        try:
-            chain.read(entry)
-            n -= 1
-        except RecordError:
-            damaged.add(entry)
-    return [e for e in chain.entries if e not in damaged]
-
-
-def _saves_bytes(chain: Chain, step: int, nbytes: int, keep: int) -> bool:
-    """Whether a base of the newest step makes a chain that keeps ``keep`` bases smaller.
-
-    nbytes: The size of that base.
-    """
-    entries = without_damaged_bases(chain, keep)
-    base = Entry(step, "base", record_name(step, "base"), nbytes)
-    removed_without = sum(entry.nbytes for entry in superseded(entries, keep))
-    removed_with = sum(entry.nbytes for entry in superseded([*entries, base], keep))
-    return removed_with - nbytes > removed_without
+def check_keep(name: str, value: Any) -> None:
+    """Raise SettingsError unless a setting of what is kept is an integer from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingsError(f"{name} is an integer from 1 on; got {value!r}")
 
 
 @contextmanager
@@ -243,7 +212,8 @@ def _base(position: Position) -> bytes:
     """The bytes of a base that can replace the record of this position."""
     record = position.record
     settings = settings_at(position.settings, record)
-    place = Place(position.step, record.run, record.parent, record.identity, settings, Reason.ASKED)
+    # Without a parent: records before it go, and verify should not miss them.
+    place = Place(position.step, record.run, None, record.identity, settings, Reason.ASKED)
     draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
     digest = draft.check(position.track).track
     if digest != record.track:
@@ -251,12 +221,17 @@ def _base(position: Position) -> bytes:
     return draft.data
 
 
-def _check(chain: Chain, entries: list[Entry], progress: Progress | None = None) -> None:
-    """Raise RecordError or ParentError unless these records restore all their steps."""
-    replay = Replay()
-    for done, entry in enumerate(entries, 1):
-        with with_advice(IF_OTHERS_FAIL):
-            replay.advance(entry, chain.read(entry))
-            replay.check_values(entry.name)
+def _check_after(chain: Chain, position: Position, progress: Progress | None) -> None:
+    """Raise RecordError or ParentError unless all steps after this one restore.
+
+    progress: See `compact`.
+    """
+    replay = Replay.at(position)
+    rest = [entry for entry in chain.entries if entry.step > position.step]
+    for done, entry in enumerate((None, *rest), 1):
+        if entry is not None:
+            with with_advice(IF_OTHERS_FAIL):
+                replay.advance(entry, chain.read(entry))
+                replay.check_values(entry.name)
         if progress:
-            progress(done, len(entries))
+            progress(done, len(rest) + 1)

@@ -58,7 +58,7 @@ def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = Non
             replay.check_values(entry.name)
             steps.add(entry.step)
             if entry == newest and not failed:
-                lost = lost_before(entry.name, record.parent, record.replaces, identities)
+                lost = lost_before(entry.name, record.parent, identities)
                 if lost:
                     problems.append(f"{lost}; steps between {before} and {entry.step} may be lost")
             failed = False

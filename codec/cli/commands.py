@@ -328,7 +328,7 @@ def compress(options: argparse.Namespace) -> int:
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Remove all records before the newest bases; a new base is written if that saves bytes.
+    """Remove what the newest steps do not need, after writing a base of the oldest of them.
 
     Of distributed checkpoints, RUN is the directory of the steps: those that the newest steps do
     not need are removed. Nobody may be saving meanwhile.
@@ -337,7 +337,7 @@ def compact(options: argparse.Namespace) -> int:
     if not isinstance(chain, Chain):
         answer, line = distributed.compact(chain, options)
         return _answer(options, answer, line)
-    change = upkeep.compact(options.run, options.keep, Progress("checking"), base=options.base)
+    change = upkeep.compact(options.run, options.keep_steps, Progress("checking"))
     pairs = {"records": change.records, "bytes": change.nbytes}
     answer = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
     lines = [

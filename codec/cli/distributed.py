@@ -116,11 +116,9 @@ def compact(step: Step, options: argparse.Namespace) -> tuple[dict[str, Any], st
     """
     from codec.dcp.retention import Retention
 
-    if options.base:
-        raise SettingsError(f"{step.run}: holds steps; --base is for chains")
     if step.run != Location(options.run).folder():
         raise SettingsError(f"{step}: is one step; name the directory of the steps, {step.run}")
-    gone = Retention.compact(step.run, options.keep)
+    gone = Retention.compact(step.run, options.keep_steps)
     line = f"{step.run}: steps removed: {', '.join(gone) or 'none'}"
     return {"run": str(step.run), "removed": gone}, line
 

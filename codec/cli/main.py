@@ -70,10 +70,7 @@ def _parser(program: str = PROGRAM) -> Parser:
     )
     compact = _with_run(sub, commands.compact, OR_STEP)
     compact.add_argument(
-        "--keep", type=int, default=2, help="bases, or steps, to keep (default: 2)"
-    )
-    compact.add_argument(
-        "--base", action="store_true", help="write a base of the newest step in any case"
+        "--keep-steps", type=int, default=1, help="newest steps that still restore (default: 1)"
     )
     pack = _with_run(sub, commands.pack)
     _output(pack, "the .lcc.zip to write")

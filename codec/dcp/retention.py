@@ -17,7 +17,7 @@ import json
 import logging
 from collections.abc import Iterable
 
-from codec.chain.upkeep import before_newest, check_keep
+from codec.chain.upkeep import check_keep
 from codec.errors import ChainError, SourceError
 from codec.storage.directory import write_errors
 from codec.storage.folder import Folder
@@ -32,11 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Removes old steps of one training. keep: how many whole steps stay. Raises SettingsError."""
+    """Removes old steps of one training. keep_steps: how many whole steps stay. Raises
+    SettingsError."""
 
-    def __init__(self, keep: int) -> None:
-        check_keep("keep", keep, 1)
-        self._keep = keep
+    def __init__(self, keep_steps: int) -> None:
+        check_keep("keep_steps", keep_steps)
+        self._keep_steps = keep_steps
         self._steps: list[Step] = []  # of this training, oldest first
         self._needs: dict[Step, tuple[object, frozenset[Step]]] = {}  # by their metadata's files
 
@@ -86,22 +87,22 @@ class Retention:
         return gone
 
     @classmethod
-    def compact(cls, run: Folder, keep: int) -> list[str]:
+    def compact(cls, run: Folder, keep_steps: int) -> list[str]:
         """Remove the steps of a run that the newest ones do not need.
 
         Args:
             run: The run. Nobody may be saving into it.
-            keep: How many of the newest whole steps stay, by the last number in their names. Steps
-                without a number, and those of other writers than ChainWriter stay too.
+            keep_steps: How many of the newest whole steps stay, by the last number in their names.
+                Steps without a number, and those of other writers than ChainWriter stay too.
 
         Returns:
             The names of the removed steps.
 
         Raises:
-            SettingsError: ``keep`` is no number from 1 on.
+            SettingsError: ``keep_steps`` is no number from 1 on.
             ChainError: Nobody answers, or the metadata of a step that stays cannot be read.
         """
-        retention = cls(keep)
+        retention = cls(keep_steps)
         try:
             numbered = [step for step in numbered_steps(run) if step.has(METADATA)]
             retention._steps = [step for step in numbered if retention._needed(step)]
@@ -119,7 +120,8 @@ class Retention:
         """
         run = self._steps[-1].run
         steps = [step for step in self._steps if step.run == run]
-        old = before_newest(steps, [step.has(METADATA) for step in steps], self._keep)
+        whole = [i for i, step in enumerate(steps) if step.has(METADATA)]
+        old = steps[: whole[-self._keep_steps]] if len(whole) >= self._keep_steps else []
         needed_steps = self._needs_of(steps[len(old) :]) if old else set()
         if needed_steps.issuperset(old):
             return [], []
@@ -147,7 +149,7 @@ class Retention:
 
 
 def _earlier(step: Step) -> list[Step]:
-    """The steps that a step's directory lists; none if it was saved without `keep`."""
+    """The steps that a step's directory lists; none if it was saved without `keep_steps`."""
     try:
         names = json.loads(step.run.read_whole(f"{step.name}/{EARLIER}")[:MAX_EARLIER])
     except (OSError, ValueError, RecursionError):  # without the list old steps stay: no harm

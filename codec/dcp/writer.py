@@ -29,7 +29,7 @@ from torch.futures import Future
 from codec.errors import ChainError, SettingsError, StepOrderError, WriteError
 from codec.record.reason import Reason
 from codec.record.settings import ChainSettings, Overrides
-from codec.saving.recorder import check_history
+from codec.saving.history import History
 from codec.scheme.coding import UNSET
 from codec.scheme.warmup import load_beside
 from codec.storage.directory import write_errors
@@ -86,12 +86,12 @@ class ChainWriter(FileSystemWriter):
             nothing on any rank, unless its mode ends in "?" ("exact?"). Without ``resume`` it logs
             that an optimizer's moments are lossy.
         base_every: Saves with deltas between two that need no other directory; None: no limit. The
-            default is 50, or ``keep`` if that is less.
-        keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
-            training on which none of these builds; None removes nothing. At most keep + base_every
-            directories exist; by default that is at most twice ``keep``. Steps saved by an earlier
-            process count if ``resume`` names one of them and they were saved with ``keep`` too.
-            Other files stay.
+            default is 50, or ``keep_steps`` if that is less.
+        keep_steps: How many of the newest whole steps stay. The coordinator removes earlier steps
+            of this training on which none of these builds; None removes nothing. At most keep_steps
+            + base_every directories exist; by default that is at most twice ``keep_steps``. Steps
+            saved by an earlier process count if ``resume`` names one of them and they were saved
+            with ``keep_steps`` too. Other files stay.
         resume: Directory of the step to go on from. Tracks are rebuilt from it for the chunks that
             this rank still has. Without it, or if another version wrote that step, the first save
             of a process is a base.
@@ -114,18 +114,18 @@ class ChainWriter(FileSystemWriter):
         distance: float | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = UNSET,
-        keep: int | None = None,
+        keep_steps: int | None = None,
         resume: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._retention = None if keep is None else Retention(keep)
-        if base_every is UNSET:  # with keep, about twice as many directories stay
-            base_every = BASE_EVERY if keep is None else min(keep, BASE_EVERY)
-        check_history(base_every, None)
-        if keep is not None and base_every is None:
+        self._retention = None if keep_steps is None else Retention(keep_steps)
+        if base_every is UNSET:  # with keep_steps, about twice as many directories stay
+            base_every = BASE_EVERY if keep_steps is None else min(keep_steps, BASE_EVERY)
+        History(base_every)
+        if keep_steps is not None and base_every is None:
             raise SettingsError(
                 "base_every=None makes no base after the first, which every step then builds on; "
-                f"give a number of steps with keep={keep}"
+                f"give a number of steps with keep_steps={keep_steps}"
             )
         self._overrides = Overrides(
             bits, scope, coder, budget, tolerance, quantizer, distance, policy

@@ -18,6 +18,7 @@ from codec.caps import names_of
 from codec.errors import StateMismatchError
 from codec.scheme.delta import Delta
 from codec.scheme.limits import LOOK
+from codec.scheme.measures import dithered
 from codec.scheme.track import ArrayTrack
 from codec.scheme.transition import Transition
 from codec.state.selection import Selection
@@ -98,8 +99,10 @@ class Track(ArrayTrack):
         moved.values = transition.values_after(self.values)
         return moved
 
-    def restore(self) -> dict[Any, Any]:
+    def restore(self, dither: int | None = None) -> dict[Any, Any]:
         """The state or the part of it as saved: nested, in its libraries and dtypes, in new arrays.
+
+        dither: The seed of noise on an optimizer's moments, see `dithered`; None for no noise.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -108,7 +111,10 @@ class Track(ArrayTrack):
         """
         if self.selection is not None:
             return self.selection.state_of(self.arrays, self.layout, self.values)
-        tensors = from_arrays(self.arrays, self.layout)
+        arrays = self.arrays
+        if dither is not None:
+            arrays = arrays | dithered(self.layout, arrays, dither)
+        tensors = from_arrays(arrays, self.layout)
         return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def _values_after(self, delta: Delta) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from codec.chain.replay import GRADIENTS, state_nbytes
 from codec.errors import DTypeError, SettingsError, StateMismatchError
 from codec.record.reason import Reason
 from codec.saving.checkpointer import Checkpointer
-from codec.saving.recorder import check_history
+from codec.saving.history import History
 from codec.saving.saved import Saved
 from codec.state.tree import Default
 
@@ -65,7 +65,7 @@ class GradientCheckpointer(Checkpointer):
             by Accelerate or Lightning. The copy takes as much memory as parameters and state.
         base_every: Records between two bases, which hold the whole state; None: a base only where
             one is needed. A restore runs the steps since the last base again.
-        keep_bases: As for `Checkpointer`.
+        keep_steps: As for `Checkpointer`.
         resume: As for `Checkpointer`. To continue without a new base, load what `restore` returns
             into model and optimizer. A chain of another version goes on with a base all the same.
         storage_options, default, objects: As for `Checkpointer`.
@@ -81,21 +81,21 @@ class GradientCheckpointer(Checkpointer):
         optimizer: torch.optim.Optimizer,
         *,
         base_every: int | None = BASE_EVERY,
-        keep_bases: int | None = None,
+        keep_steps: int | None = None,
         resume: bool | str = False,
         storage_options: Mapping[str, Any] | None = None,
         default: Default | None = None,
         objects: Mapping[str, Any] | None = None,
     ) -> None:
-        check_history(base_every, keep_bases)
+        History(base_every, keep_steps)
         optimizer = unwrapped(optimizer)
         if not isinstance(optimizer, torch.optim.Optimizer) or not parameters_of(optimizer):
             raise SettingsError(f"an optimizer of torch is needed; got {optimizer!r}"[:300])
         super().__init__(
             path,
             policy={"*": "exact"},
-            base_every=None,  # this class decides: `_save` passes a reason
-            keep_bases=keep_bases,
+            restore_work=None,  # this class decides: `_save` passes a reason
+            keep_steps=keep_steps,
             resume=resume,
             storage_options=storage_options,
             default=default,

@@ -25,7 +25,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from codec.chain.chain import Chain
-from codec.errors import ChainError, ChainNotFoundError, SkippedRecordWarning, WriteError
+from codec.chain.upkeep import Change
+from codec.errors import ChainError, ChainNotFoundError, LccError, SkippedRecordWarning, WriteError
 from codec.state.tensors import Layout
 from codec.state.tree import Parts
 
@@ -38,15 +39,15 @@ from .saved import PendingSave, Saved
 
 @dataclass(eq=False)
 class _Request:
-    """A state that is handed over.
+    """A message, and for a state what is handed over.
 
     memory, values: of the state. sent: whether the other process has the message. was_told: whether
     somebody has got the error, if there is one.
     """
 
     message: Message
-    memory: Memory
-    values: tuple[str, ...]
+    memory: Memory | None = None
+    values: tuple[str, ...] = ()
     sent: threading.Event = field(default_factory=threading.Event)
     answer: Future[Answer | Exception] = field(default_factory=Future)
     was_told: bool = False
@@ -118,7 +119,16 @@ class Background:
         """The state of the newest step, see `Checkpointer.restore`; it is read from disk."""
         self._settle()
         assert self.step is not None, "a step was saved"
-        return Chain(self.path).restore(self.step)
+        return Chain(self.path).restore(self.step, dithers=True)
+
+    def compact(self, keep_steps: int) -> Change:
+        """Let the other process compact the chain, and wait. Raises its error."""
+        self._settle()
+        if self._death:
+            raise WriteError(self._death)
+        change = self._answer(_Request(Message(0, None, None, keep_steps)))
+        assert isinstance(change, Change), "as asked for"
+        return change
 
     def close(self) -> None:
         """Wait for the save under way, and end. Raises its error."""
@@ -139,12 +149,18 @@ class Background:
 
     def _result(self, request: _Request) -> Saved:
         """Wait for a save, and return what was written. Raises its error."""
+        saved = self._answer(request)
+        assert isinstance(saved, Saved), "the answer to a state"
+        return saved
+
+    def _answer(self, request: _Request) -> Saved | Change:
+        """Wait for an answer, and return what was done. Raises its error."""
         self._send(request)
         answer = request.answer.result()
         if isinstance(answer, Exception):
             answer = Answer(self._died(answer), self.step)
         result, newest = answer
-        if isinstance(result, Saved):
+        if not isinstance(result, LccError):
             return result
         if request is self._newest:
             self.step = newest
@@ -207,6 +223,7 @@ def _talk(connection: Connection, requests: SimpleQueue[_Request | None]) -> Non
             try:
                 connection.send(request.message)
                 if request.message.layout is not None:
+                    assert request.memory is not None, "it has that layout"
                     send_handle(connection, request.memory.descriptor, None)
                 request.sent.set()
                 request.answer.set_result(connection.recv())

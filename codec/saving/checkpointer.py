@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from codec.chain.chain import Chain
+from codec.chain.upkeep import Change, check_keep
 from codec.errors import ChainNotFoundError, DTypeError, LccError, SettingsError, WriteError
 from codec.record.reason import Reason
 from codec.record.settings import Overrides
@@ -34,14 +35,14 @@ from codec.storage.location import Location
 
 from .background import Background
 from .call_lock import CallLock
-from .recorder import Recorder, Settings, check_history, check_resume, check_step
+from .history import History
+from .recorder import Recorder, Settings, check_resume, check_step
 from .saved import Saved
 from .termination import Termination
 
 _log = logging.getLogger(__name__)
 
 WHEN_BUSY = ("wait", "skip")
-BASE_EVERY = 1000
 
 
 class Checkpointer:
@@ -72,12 +73,16 @@ class Checkpointer:
             its mode has a mark: "skip?". The first save of a chain logs which tensors may be
             weights but are stored exactly because of their names, and whether an optimizer's
             moments are lossy.
-        base_every: Deltas between two bases. A base holds the whole state, so no restore takes
-            long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
-            before them, or if most bytes of a state are in new tensors. None: only the first save,
-            and saves with most bytes in new tensors, are bases.
-        keep_bases: How many of the newest bases stay, at least 2; older records are removed. None
-            keeps all.
+        restore_work: How long a restore may take, in deltas that change every value of the state.
+            A base holds the whole state, so a restore begins there; the more work, the fewer bases
+            and bytes. Deltas of few values count less, context codes 5 times, exact changes 7
+            times. By default 40, which takes 10 times as long as loading the base, or with a small
+            state what takes 0.3 s. None: only the first save, and saves with most bytes in new
+            tensors, are bases.
+        base_every: Also a base after so many deltas.
+        keep_steps: How many of the newest steps restore; everything else is removed as soon as they
+            do not need it. With up to 3, the chain never takes more than 3.2 times the bytes of its
+            base, since bases then come earlier. None keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. "required": there must be a chain. Damaged
             records at the end are set aside, with SkippedRecordWarning. A chain that another
@@ -115,8 +120,9 @@ class Checkpointer:
         quantizer: str | None = None,
         distance: float | None = None,
         policy: Mapping[str, str] | None = None,
-        base_every: int | None = BASE_EVERY,
-        keep_bases: int | None = None,
+        restore_work: float | None = UNSET,
+        base_every: int | None = None,
+        keep_steps: int | None = None,
         resume: bool | str = False,
         asynchronous: bool = False,
         when_busy: str | None = None,
@@ -130,7 +136,7 @@ class Checkpointer:
             bits, scope, coder, budget, tolerance, quantizer, distance, policy, modules
         )
         check_resume(resume)
-        check_history(base_every, keep_bases)
+        history = History(base_every, keep_steps, restore_work)
         if when_busy not in (None, *WHEN_BUSY):
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
@@ -145,7 +151,7 @@ class Checkpointer:
         self.path, self._location, self._closed = location.path, location, False
         self._lock, self._default = CallLock(location), default
         self._termination = Termination(self._lock, self.close)
-        settings = Settings(location, overrides, resume, base_every, keep_bases)
+        settings = Settings(location, overrides, resume, history)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
@@ -325,8 +331,10 @@ class Checkpointer:
     def restore(self) -> dict[Any, Any] | None:
         """The newest state, for a training loop to continue from; None before the first save.
 
-        It equals what `codec.restore` returns, but is not read from the chain, unless saves are
-        asynchronous or this Checkpointer is closed.
+        It is what `codec.restore` returns, except that an optimizer's moments get noise of up to
+        half of the step in which they were rounded, the same for a step: so many restarts do not
+        add up. It is not read from the chain, unless saves are asynchronous or this Checkpointer is
+        closed.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -338,13 +346,33 @@ class Checkpointer:
         if not self._closed:
             return None if self.step is None else self._recorder.restore(self.step)
         try:
-            return Chain(self._location).restore()
+            return Chain(self._location).restore(dithers=True)
         except ChainNotFoundError:
             return None
 
     def parts_of(self, state: Mapping[Any, Any]) -> Parts:
         """The parts of a state, as `save` stores them. Raises DTypeError or StateMismatchError."""
         return self._front.parts_of(state)[0]
+
+    def compact(self, keep_steps: int = 1) -> Change:
+        """Remove all records that the newest steps do not need, see `codec.compact`.
+
+        With ``keep_steps=1`` a base of the newest step is written first. An asynchronous saving
+        process does this; the call waits for it.
+
+        Raises:
+            SettingsError: ``keep_steps`` is out of range.
+            ChainNotFoundError: Nothing was saved.
+            WriteError: The disk refuses, or this Checkpointer is closed. Every step to keep still
+                restores.
+            LccError: The error of the previous asynchronous save.
+        """
+        check_keep("keep_steps", keep_steps)
+        return self._lock.run(self._compact, keep_steps)
+
+    def _compact(self, keep_steps: int) -> Change:
+        self._check_open()
+        return self._recorder.compact(keep_steps)
 
     def close(self) -> None:
         """Wait for the save under way, and let others write to the directory.

@@ -21,6 +21,7 @@ from multiprocessing.reduction import recv_handle
 from typing import Any, NamedTuple
 
 from codec import child
+from codec.chain.upkeep import Change
 from codec.errors import LccError, SettingsError, SkippedRecordWarning, WriteError
 from codec.record.settings import ChainSettings, Overrides
 from codec.scheme.warmup import load_beside
@@ -45,17 +46,18 @@ _SERVE = "from codec.saving.process import serve; serve()"
 
 class Message(NamedTuple):
     """A state to save. layout: of the memory whose descriptor follows; None for that of the state
-    before. values: None for those of the state before."""
+    before. values: None for those of the state before. keep_steps: compact the chain instead."""
 
     step: int
     layout: Layout | None
     values: tuple[str, ...] | None
+    keep_steps: int | None = None
 
 
 class Answer(NamedTuple):
-    """What became of a state. newest: the chain's newest step."""
+    """What became of a message. newest: the chain's newest step."""
 
-    result: Saved | LccError
+    result: Saved | Change | LccError
     newest: int | None
 
 
@@ -160,12 +162,15 @@ def _save_all(connection: Connection, parent_pid: int, recorder: Recorder) -> No
                 yields = True
                 os.nice(LOWEST)  # it cannot be raised again
                 set_threads(threads())  # new threads, which inherit the priority
-        assert memory is not None, "the first message has a layout"
         values = values if message.values is None else message.values
-        result: Saved | LccError
+        result: Saved | Change | LccError
         try:
-            saved = recorder.save(message.step, memory.layout, memory.arrays, values)
-            result = replace(saved, delta=None)  # that stays in its process
+            if message.keep_steps is not None:
+                result = recorder.compact(message.keep_steps)
+            else:
+                assert memory is not None, "the first state has a layout"
+                saved = recorder.save(message.step, memory.layout, memory.arrays, values)
+                result = replace(saved, delta=None)  # that stays in its process
         except Exception as exc:
             result = _described(exc)
         connection.send(Answer(result, recorder.step))

@@ -16,6 +16,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ import numpy as np
 from codec import version
 from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.upkeep import KEEP, check_keep, superseded, with_advice, without_damaged_bases
+from codec.chain.upkeep import Change, compact_in, needless, with_advice
 from codec.errors import (
     BudgetError,
     ChainError,
@@ -55,10 +56,9 @@ from codec.state.tensors import Arrays, Layout, copy_arrays
 from codec.storage.entry import record_name
 from codec.storage.location import Location
 
+from .history import History, Written
 from .saved import STAGES, Saved
 
-OUTGROWN = 4  # times the bytes of their base; deltas of more bytes are followed by a new base
-AT_LEAST = 32  # deltas before such a new base, since a small model's base is mostly header
 FAR_BEHIND = 0.5  # share of the distance trained since the base; above it, the log warns
 SETTLED = 3  # deltas after a base; before that, little was trained and most may be postponed
 MOST_NEW = 0.5  # share of a state in a transition; above it, a base is at most twice as large
@@ -79,8 +79,7 @@ class Settings:
     path: Location
     overrides: Overrides
     resume: bool | str  # or REQUIRED
-    base_every: int | None
-    keep_bases: int | None
+    history: History
 
 
 @dataclass(frozen=True)
@@ -91,28 +90,6 @@ class _Newest:
     identity: str
     run: str | None
     name: str
-
-
-@dataclass(frozen=True)
-class _SinceBase:
-    """Bytes of the newest base, and bytes and number of the records after it."""
-
-    base_nbytes: int = 0
-    nbytes: int = 0
-    n: int = 0
-
-    def and_then(self, kind: str, nbytes: int) -> _SinceBase:
-        """The same with one more record."""
-        if kind == "base":
-            return _SinceBase(nbytes)
-        return _SinceBase(self.base_nbytes, self.nbytes + nbytes, self.n + 1)
-
-    def is_long(self, base_every: int | None) -> bool:
-        """Whether it is time for a base."""
-        if base_every is None:
-            return False
-        outgrown = self.nbytes > OUTGROWN * self.base_nbytes
-        return self.n >= base_every or (outgrown and self.n >= AT_LEAST)
 
 
 class _State(NamedTuple):
@@ -147,8 +124,7 @@ class Recorder:
         self.path, self._overrides = settings.path, settings.overrides
         self.settings = self._overrides.over(ChainSettings.default())
         self.differences = ""
-        self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
-        self._written = _SinceBase()
+        self._history, self._written = settings.history, Written()
         self.tracker: Tracker[Track] | None = None
         self._newest: _Newest | None = None
         self._needed: list[str] = []  # records that the next delta builds on
@@ -213,7 +189,7 @@ class Recorder:
         self._unconfirmed = None
         self._needed = [] if delta is None else self._needed
         self._needed.append(draft.name)
-        self._written = self._written.and_then(record.kind, record.nbytes)
+        self._written = self._written.and_then(record.nbytes, delta)
         try:
             if delta is not None:
                 prepared.tracker.commit(delta)
@@ -221,8 +197,7 @@ class Recorder:
         except TrackDigestError as exc:
             _log.error("the saved record is intact, but %s; the next save writes a base", exc)
         self._pending_reason, self._is_policy_new = None, False
-        if delta is None:
-            self._remove_history()
+        self._remove_history()
         ends = [started, *ends, written, time.perf_counter()]
         saved = _summary(record, layout, ends, delta, written - synced)
         self._log_behind(saved)
@@ -235,7 +210,7 @@ class Recorder:
             return Reason.FIRST
         if reason := asked or self._pending_reason:
             return reason
-        if self._written.is_long(self._base_every):
+        if self.tracker and self._history.is_base_due(self._written, self.tracker.track.layout):
             return Reason.MANY_DELTAS
         if self._directory.may_gain_records:
             return Reason.LATE_RECORD
@@ -272,7 +247,8 @@ class Recorder:
 
     def _prepare_base(self, place: Place, state: _State, reason: Reason) -> _Prepared:
         track = Track.of(state.layout, copy_arrays(state.arrays), state.values)
-        place = replace(place, settings=self.settings.field, reason=reason)
+        parent = None if self._history.keep_steps else place.parent  # it is to be removed
+        place = replace(place, settings=self.settings.field, reason=reason, parent=parent)
         draft = Draft.of_base(record_name(place.step, "base"), place, track)
         return _Prepared(draft, Tracker.resume(track, self.settings.coding))
 
@@ -326,8 +302,8 @@ class Recorder:
     def restore(self, step: int) -> dict[Any, Any]:
         """The newest state, see `Checkpointer.restore`."""
         if self.tracker is None:  # a save was interrupted
-            return Chain(self.path).restore(step)
-        return self.tracker.track.restore()
+            return Chain(self.path).restore(step, dithers=True)
+        return self.tracker.track.restore(step if self._written.n else None)
 
     def close(self) -> None:
         """Let others write to the directory."""
@@ -343,6 +319,10 @@ class Recorder:
                 f"{self.path}: already holds a chain up to step {chain.steps[-1]}; choose another "
                 "directory, or pass resume=True to continue it"
             )
+        self._take_over(chain)
+
+    def _take_over(self, chain: Chain) -> None:
+        """Go on from the newest step of a chain that restores."""
         with with_advice(NONE_RESTORES):
             position, reason = chain.newest()
         if isinstance(reason, VersionError):
@@ -359,10 +339,9 @@ class Recorder:
             )
         record = position.record
         self._newest = _Newest(position.step, record.identity, record.run, position.entry.name)
-        for entry in chain.entries:
-            if entry.step <= position.step:
-                self._written = self._written.and_then(entry.kind, entry.nbytes)
-                self._needed.append(entry.name)  # until the next base, maybe more than needed
+        self._written = Written.at(position, chain.entries)
+        # Until the next base, maybe more than needed.
+        self._needed = [entry.name for entry in chain.entries if entry.step <= position.step]
         field = settings_at(position.settings, record)
         chain_settings = ChainSettings.of_field(field, record.where)
         self.settings = self._overrides.over(chain_settings)
@@ -373,16 +352,26 @@ class Recorder:
         if position.writer != version.WRITER:  # a delta stores no writer: its base does
             self._pending_reason = Reason.ANOTHER_VERSION
 
+    def compact(self, keep_steps: int) -> Change:
+        """See `Checkpointer.compact`."""
+        self._withdraw_unconfirmed()
+        self.tracker = None  # for its memory; if what is left cannot be read, a base comes next
+        try:
+            return compact_in(self._directory, self.path, keep_steps)
+        finally:
+            with suppress(ChainNotFoundError):
+                self._take_over(Chain(self.path))
+
     def _remove_history(self) -> None:
-        """Remove the records before the bases to keep, as far as the store permits."""
-        if self._keep_bases is not None and not self._directory.has_rival:
-            try:
-                chain = Chain(self.path)
-                entries = without_damaged_bases(chain, self._keep_bases)
-                needless = superseded(entries, self._keep_bases)
-                self._directory.remove(entry.name for entry in needless)
-            except ChainError as exc:
-                _log.warning("old records may not all have been removed: %s", exc)
+        """Remove the records that the newest steps do not need, as far as the store permits."""
+        keep = self._history.keep_steps
+        if keep is None or not self._written.may_shorten(keep) or self._directory.has_rival:
+            return
+        try:
+            self._directory.remove(entry.name for entry in needless(Chain(self.path), keep))
+            self._written = self._written.shortened(keep)
+        except ChainError as exc:
+            _log.warning("old records may not all have been removed: %s", exc)
 
 
 def _check_exists(path: Location) -> None:
@@ -420,12 +409,6 @@ def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
             f"limit is {MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
             f"or leave it out: policy={{{name!r}: 'skip'}}"
         )
-
-
-def check_history(base_every: Any, keep_bases: Any) -> None:
-    """Raise SettingsError unless both are None or integers in their range."""
-    check_keep("base_every", base_every, 1)
-    check_keep("keep_bases", keep_bases, KEEP)
 
 
 def check_step(step: Any, newest: int | None) -> int:

@@ -29,6 +29,9 @@ class Unset:
     def __repr__(self) -> str:
         return "UNSET"
 
+    def __reduce__(self) -> str:
+        return "UNSET"  # one object in every process
+
 
 UNSET: Any = Unset()  # the caller passed no bits; None would keep all buckets
 

@@ -95,6 +95,7 @@ class ContextCode(Payload):
 
     TITLE: ClassVar[str] = "context code"
     CLASSES: ClassVar[Sequence[int]] = (254,)
+    WORK: ClassVar[int] = 5
     SHARED: ClassVar[bool] = True
 
     code: Bytes

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from codec.errors import SettingsError
 from codec.state.family import OCTAVES, ROOTS, SIZES
+from codec.state.moments import second_of
+from codec.state.tensors import Arrays, Layout
 
 from . import plain, workers
 from .kernels import measures as kernel
@@ -37,6 +39,7 @@ from .twins import twin_of
 LEAST_STEP, LARGEST_STEP = 2.0**-10, 2.0**6
 LEAST_UNIT = np.float32(2.0**-40)  # a root or a size: a step cannot be a share of 0
 NUMBERS = {OCTAVES: 0, ROOTS: 1, SIZES: 2}  # of measures, in kernels
+LARGEST = int(np.finfo(np.float32).max.view(np.int32))  # bits of the largest finite number
 PIECE = 2**15  # elements: fewer are not worth starting a thread for
 
 
@@ -94,6 +97,37 @@ def sizes_of(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.fromiter(squares, np.float64)).astype(np.float32)
     return np.where(np.isfinite(sizes), np.maximum(sizes, LEAST_UNIT), LEAST_UNIT)
+
+
+def dithered(layout: Layout, arrays: Arrays, seed: int) -> Arrays:
+    """Moments of an optimizer with noise of up to half a step.
+
+    Rounding is no noise: it takes the same from an element at each restart, and after many of them
+    a training has drifted. The noise makes the errors of restarts independent of each other. What
+    is 0 stays so.
+
+    Args:
+        layout: Of the arrays.
+        arrays: Name -> array of a track.
+        seed: Of the noise.
+
+    Returns:
+        Name -> new array, of moments in octaves and roots.
+    """
+    rng, moved = np.random.default_rng(seed), {}
+    for t in layout.tensors:
+        if t.measure not in (OCTAVES, ROOTS) or t.name not in arrays:
+            continue
+        assert t.family.target is not None, "it has a measure"
+        track, step = arrays[t.name], np.float32(t.family.target.number)
+        noise = (rng.random(track.shape, np.float32) - np.float32(0.5)) * step
+        if t.measure == OCTAVES:
+            rise = (noise * np.float32(OCTAVE)).astype(np.int64)
+            bits = np.clip(track.view(np.int32) + rise, 0, LARGEST)
+            moved[t.name] = np.where(track > 0, bits.astype(np.int32).view(np.float32), track)
+        else:
+            moved[t.name] = track + noise * np.sqrt(arrays[second_of(t.name)])
+    return moved
 
 
 @twin_of(plain.measure)

@@ -107,6 +107,7 @@ class Payload(ABC):
     Attributes:
         TITLE: The kind's name within a sentence.
         CLASSES: The numbers `classes` in a row that tell the kind.
+        WORK: How much longer a value takes to decode than a value in code words.
         SHARED: Whether values share its bits, so that no value has a code word. `element_bits` then
             says how many bits each one takes.
         table: The code table; None for a kind without code words.
@@ -114,6 +115,7 @@ class Payload(ABC):
 
     TITLE: ClassVar[str]
     CLASSES: ClassVar[Sequence[int]]
+    WORK: ClassVar[int] = 1
     SHARED: ClassVar[bool] = False
 
     table: CodeTable | None = None
@@ -205,6 +207,7 @@ class Constant(Payload):
 
     TITLE: ClassVar[str] = "no code"
     CLASSES: ClassVar[Sequence[int]] = (0,)
+    WORK: ClassVar[int] = 0
 
     @property
     def data(self) -> Bytes:

@@ -49,7 +49,7 @@ except ModuleNotFoundError:
 
 SHARDED = {"FSDPStrategy", "DeepSpeedStrategy", "ModelParallelStrategy"}
 REFUSED = {
-    "keep_bases": "older checkpoints would lose the records that they build on",
+    "keep_steps": "older checkpoints would lose the records that they build on",
     "asynchronous": "a checkpoint would exist before its record; use ChainCallback",
 }
 
@@ -160,7 +160,7 @@ class ChainCheckpointIO(CheckpointIO):
             stay. The pointers are always local files.
         gradients_of: The module that is trained, with one optimizer. To load a checkpoint, its
             configure_optimizers is called once more, and the module moves to the trainer's device.
-        settings: bits, policy and so on of a `Checkpointer`, except keep_bases and asynchronous;
+        settings: bits, policy and so on of a `Checkpointer`, except keep_steps and asynchronous;
             with gradients_of base_every and storage_options.
 
     Raises:

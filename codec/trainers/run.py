@@ -181,11 +181,11 @@ class ChainRun:
             return ()
 
     def restore(self, step: int | None = None, optimizer: Any = None) -> dict[Any, Any]:
-        """The state of a step, or of the newest that restores. Raises what `codec.restore` raises,
-        or with an optimizer `codec.rerun.restore`."""
+        """The state of a step, or of the newest that restores, to go on from. Raises what
+        `codec.restore` raises, or with an optimizer `codec.rerun.restore`."""
         if optimizer is not None:
             return rerun(self._location, optimizer, step)
-        return self._chain().restore(step)
+        return self._chain().restore(step, dithers=True)
 
     def _chain(self) -> Chain:
         return Chain(self._location)

@@ -39,13 +39,13 @@ class Compression:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
     coding: Coding = field(default_factory=Coding.safe)
-    base_every: int | None = 1000
+    restore_work: int | None = 40
     left_out: frozenset[str] = frozenset()
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of a Checkpointer, by their names."""
-        return self.coding.header() | {"base_every": self.base_every}
+        return self.coding.header() | {"restore_work": self.restore_work}
 
 
 @dataclass(frozen=True)

@@ -175,20 +175,21 @@ def _settings(parts: Mapping[str, int]) -> Compression | None:
         with first_column:
             coding = coding_form("export_", Coding.safe(), coder_place=second_column)
         with second_column:
-            base_every = widgets.checked_number(
+            restore_work = widgets.checked_number(
                 "Deltas between bases",
-                widgets.Limits(1, 1000, 1000, 1),
+                widgets.Limits(1, 1000, 40, 1),
                 key="export_base",
-                text="A base stores its step exactly, and takes as much as float32. One comes "
-                "earlier if most of the state is new, and once the deltas outgrow the last base.",
+                text="A base stores its step exactly, and takes as much as float32; a restore "
+                "begins there. One comes earlier if most of the state is new, later while deltas "
+                "change few values.",
             )
         left_out = _left_out(parts)
         if parts and left_out >= parts.keys():
             widgets.wrong("Keep at least one of them.")
             return None
-    if coding is None or base_every is None:
+    if coding is None or restore_work is None:
         return None
-    return Compression(coding, base_every, left_out)
+    return Compression(coding, restore_work, left_out)
 
 
 def _left_out(parts: Mapping[str, int]) -> frozenset[str]:

@@ -76,7 +76,7 @@ def of_run(run: Run, package: Package) -> Receipt:
         "what": run.task.title,
         "settings": {name: getattr(settings, name) for name in _TRAINING.split()}
         | settings.coding.header()
-        | {"base_every": None, "last_step": last, "resumed_at": restarts},
+        | {"restore_work": None, "last_step": last, "resumed_at": restarts},
         "model": {
             "name": settings.model,
             "parameters": sum(p.numel() for p in parameters.values()),

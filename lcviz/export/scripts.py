@@ -75,7 +75,7 @@ def source_digest(package):
 
 def checkpointer(path, **more):
     return codec.Checkpointer(
-        path, @CODING@, base_every=BASE_EVERY, **more
+        path, @CODING@, restore_work=RESTORE_WORK, **more
     )
 
 
@@ -235,7 +235,7 @@ def reproduce_script(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
     settings = receipt["settings"]
     coding = [field.name for field in fields(Coding) if field.name in settings]
-    constants = {name.upper(): settings[name] for name in (*coding, "base_every")}
+    constants = {name.upper(): settings[name] for name in (*coding, "restore_work")}
     if receipt["of"] == "run":
         constants |= {name.upper(): settings[name] for name in _TRAINED.split()}
         constants |= {

@@ -129,5 +129,5 @@ def _lost_before_base(facts: Sequence[RecordFacts]) -> list[str]:
     if not bases or not bases[-1] or facts[bases[-1] - 1].problem:
         return []
     base, identities = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
-    lost = lost_before(base.entry.name, base.parent, base.replaces, identities - {None})
+    lost = lost_before(base.entry.name, base.parent, identities - {None})
     return [lost] if lost else []

@@ -231,7 +231,7 @@ class _Run:
         with codec.Checkpointer(
             self._path,
             **drill.coding.header(),
-            base_every=None,
+            restore_work=None,
             asynchronous=self._way == ASYNCHRONOUS,
         ) as checkpoints:
             self._save(checkpoints, 0, training.state()["model"])

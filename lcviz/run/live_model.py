@@ -87,5 +87,5 @@ def _training(task: Task, settings: RunSettings) -> demo_models.Training:
 
 def _checkpointer(settings: RunSettings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
     return codec.Checkpointer(  # one base: the pages show deltas
-        path, **settings.coding.header(), base_every=None, resume=resume
+        path, **settings.coding.header(), restore_work=None, resume=resume
     )

@@ -17,6 +17,7 @@ from codec.inspect import layout_of
 from codec.saving.dry_run import DryRun
 from codec.scheme import coders
 from codec.scheme.coders import CODERS
+from tests.compaction import add_base
 from tests.toy_coder import TOY, Array, Zipped
 
 TARGETS: list[tuple[str, dict[str, Any]]] = [
@@ -74,7 +75,7 @@ def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) 
     assert {name: array.tobytes() for name, array in update.state.items()} == {
         name: array.tobytes() for name, array in before[-1].items()
     }
-    codec.compact(run, base=True)
+    add_base(run)
     codec.verify(run)
     codec.pack(run, tmp_path / "run.lcc.zip")
     check_restored(tmp_path / "run.lcc.zip", before)

@@ -30,6 +30,7 @@ from codec import reader
 from codec.reader import ReadError
 from codec.scheme import twins
 from codec.state.tensor_files import write_state
+from tests.compaction import add_base
 
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]
@@ -585,9 +586,7 @@ def test_a_base_that_takes_a_deltas_place(tmp_path: Path, sparse_states: States)
     with codec.Checkpointer(path, bits=2) as checkpoints:
         for step in range(3):
             checkpoints.save(step, states[step])
-    delta = (path / "00000002.delta.safetensors").read_bytes()
-    codec.compact(path, base=True)
-    (path / "00000002.delta.safetensors").write_bytes(delta)
+    add_base(path)
     with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
         for step in (3, 4):
             checkpoints.save(step, states[step])

@@ -567,7 +567,7 @@ def keeping(folder: Path) -> None:
     """The newest two that all ranks can load stay, with what they build on, though saves of one
     rank fail."""
     mesh, rank = mesh_of(4), dist.get_rank()
-    writer, whole_ones = ChainWriter(bits=2, keep=2, base_every=1), list[int]()
+    writer, whole_ones = ChainWriter(bits=2, keep_steps=2, base_every=1), list[int]()
     for step in range(8):
         state, path = sharded({"even": values(step)["even"]}, mesh), folder / f"{step}"
         fails = step in (2, 3, 5)
@@ -726,7 +726,7 @@ def stored(folder: Path) -> None:
 def kept(folder: Path) -> None:
     """The coordinator removes old steps, and what stays can be loaded."""
     run = f"{BUCKET}/{folder.name}/kept"
-    writer = ChainWriter(bits=2, keep=2, base_every=1)
+    writer = ChainWriter(bits=2, keep_steps=2, base_every=1)
     for step in range(6):
         w = {"w": distribute_tensor(walk((10, 13), 0, step), mesh_of(4), [Shard(0)])}
         dcp.save(w, storage_writer=writer, checkpoint_id=f"{run}/{step}")

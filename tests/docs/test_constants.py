@@ -44,7 +44,7 @@ SENTENCES = {
     "reference/api.md": [
         "1 to {codec.scheme.quantize:MAX_BITS}; at most 2ˣ − 1 buckets",
         "If you pass no target, it is {codec.scheme.coding:DEFAULT_DISTANCE} |",
-        "| at least {codec.chain.upkeep:KEEP}: history before",
+        "[by default {codec.saving.history:RESTORE_WORK}, and more of small ones]",
     ],
     "reference/dashboard.md": [
         "the race is played in {lcviz.ui.race:SECONDS!w} seconds",
@@ -78,9 +78,8 @@ SENTENCES = {
         "leaves more than {codec.saving.recorder:FAR_BEHIND!w} of what was trained",
         "If `saved.behind` is above {codec.scheme.remainder:WARNED_BEHIND}, lcviz calls",
         "If more than {codec.saving.recorder:MOST_NEW!w} of the state is new",
-        "after {codec.saving.checkpointer:BASE_EVERY!,} deltas (`base_every`), or once at least "
-        "{codec.saving.recorder:AT_LEAST} deltas together are more than "
-        "{codec.saving.recorder:OUTGROWN} times",
+        "after {codec.saving.history:RESTORE_WORK} deltas that change all values",
+        "with a small state after {codec.saving.history:FREE_WORK // RECORD_WORK}.",
         "tensors of fewer than {codec.state.tensors:TINY_ELEMENTS} elements",
         "those below {codec.state.policy:MODELS!or}.",
         "| a quarter of a doubling, `{codec.state.policy:SECOND}` |",
@@ -94,10 +93,12 @@ SENTENCES = {
         "After {codec.rerun.checkpointer:BASE_EVERY} records without one comes a base",
         "If more than {codec.rerun.checkpointer:MAX_CHANGED!w} of the parameters'",
     ],
-    "how-to/huggingface.md": ["`every` is at most {codec.rerun.checkpointer:MAX_STEPS}."],
+    "how-to/huggingface.md": [
+        "`every` is at most {codec.rerun.checkpointer:MAX_STEPS}, and 1 by default."
+    ],
     "how-to/lightning.md": ["or at least every {codec.rerun.checkpointer:MAX_STEPS}:"],
     "how-to/distributed.md": [
-        "`base_every` is {codec.dcp.writer:BASE_EVERY}, but with a smaller `keep` it is `keep`",
+        "`base_every` is {codec.dcp.writer:BASE_EVERY}, but with a smaller `keep_steps` it is",
         "Written for torch {torch:__version__.rsplit('.', 1)[0]}.",
     ],
     "how-to/choose-settings.md": [
@@ -120,7 +121,6 @@ SENTENCES = {
         "Tensors under {codec.scheme.residual:LEAST >> 10} KiB are always whole",
         "For {codec.storage.lease:LATE / 60} minutes after a takeover",
         "at most once in {codec.storage.lease:LOOK} s",
-        "keeps at least {codec.chain.upkeep:KEEP!w} bases",
     ],
     "explanation/results.md": [
         "LeNet-5 ({demo_models:MODELS['lenet5'].parameters} parameters)",

@@ -6,7 +6,8 @@ Each time a process of its own saves states into a chain and tells, once `save` 
 step that was and the digest of its track. It is killed (SIGKILL) before or after one of its calls
 to the file system: one that is not killed names them all first, and each must then be reached. Or
 it is killed at a random time, which may be too late. Then everything that was told must restore to
-the last bit, and the chain must go on. Meanwhile a follower reads the chain: no state of it may be
+the last bit, and the chain must go on. Of a chain that had records before, three steps are kept,
+and records are removed meanwhile. Meanwhile a follower reads the chain: no state of it may be
 another one than was told, and in the end it must be as far as the chain.
 
 A forked process starts in no time; codec allows it.
@@ -29,6 +30,8 @@ from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
 
 import codec
 
+KEPT = 3  # steps
+RESUMED: dict[bool, dict[str, int]] = {False: {}, True: {"keep_steps": KEPT, "base_every": 2}}
 LIFETIME = 0.03  # seconds, about, of a process that is not killed
 
 
@@ -70,7 +73,7 @@ def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
         if resumed:
             begin(path)
         with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
-            work(path, lambda step, digest: None)
+            work(path, lambda step, digest: None, resumed)
         return names, succeed
 
 
@@ -116,7 +119,7 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _child(path, trap, writing)
+            _child(path, trap, writing, resumed)
         os.close(writing)
         follower, followed = codec.Follower(path), dict[int, str]()
         limit = None if seconds is None else time.monotonic() + seconds
@@ -139,7 +142,7 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
             assert not noted or (follower.step or 0) >= max(noted), "the follower is behind"
             wrong = [step for step in followed if followed[step] != noted.get(step, followed[step])]
             assert not wrong, f"the follower had another state of {wrong}"
-            check(path, noted)
+            check(path, noted, resumed)
             follow(follower, followed)
             assert follower.step == 1000
             assert followed[1000] == digest_of(codec.Chain(path).at(1000).track.arrays)
@@ -165,28 +168,32 @@ def begin(path: Path) -> dict[int, str]:
         return dict(saves(checkpoints, range(2)))
 
 
-def work(path: Path, tell: Callable[[int, str], object]) -> None:
+def work(path: Path, tell: Callable[[int, str], object], resumed: bool) -> None:
     """What the process does."""
-    with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
+    with codec.Checkpointer(path, bits=2, resume=True, **RESUMED[resumed]) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         for step, digest in saves(checkpoints, range(first, first + STEPS)):
             tell(step, digest)
 
 
-def _child(path: Path, trap: Trap | None, writing: int) -> None:
+def _child(path: Path, trap: Trap | None, writing: int, resumed: bool) -> None:
     write = os.write
     try:
         if trap:
             Calls(trap.before, trap.after).__enter__()
-        work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()))
+        work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()), resumed)
         os._exit(0)
     except BaseException as exc:
         print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
         os._exit(1)
 
 
-def check(path: Path, noted: dict[int, str]) -> None:
-    """Raise unless all steps restore as they were told of, and the chain can go on."""
+def check(path: Path, noted: dict[int, str], resumed: bool) -> None:
+    """Raise unless the steps to keep restore as they were told of, and the chain can go on."""
+    if resumed:
+        steps = codec.Chain(path).steps
+        assert len(steps) >= min(KEPT, len(noted)), "steps were removed that had to stay"
+        noted = {step: digest for step, digest in noted.items() if step >= steps[-KEPT:][0]}
     if not noted:
         with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
             checkpoints.save(1000, state_of(0))

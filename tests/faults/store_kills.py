@@ -44,7 +44,7 @@ from codec.storage.remote import Remote
 from tests import s3
 
 BEGINNINGS = ("none", "closed", "abandoned")  # the chain that a writer finds
-KEPT = 2  # bases
+KEPT = 3  # steps
 LAST = 1000  # the step of the writer that takes over
 LIFETIME = 1.3  # seconds, about, of a writer that is not killed, beside the others
 PATIENCE = 120.0  # seconds that a round waits for any process
@@ -144,8 +144,8 @@ def one_round(
             for kind, act in WATCHERS.items():
                 this.start(kind, act, rng.choice([None, rng.uniform(0, LIFETIME)]))
             this.await_end("writer")
-            seen, bases = dict(this.seen), set(this.bases)
-            this.start("successor", lambda url, tell: take_over(url, seen, bases, tell))
+            seen = dict(this.seen)
+            this.start("successor", lambda url, tell: take_over(url, seen, tell))
             this.await_end("successor", *WATCHERS)
     except AssertionError as exc:
         met["lost"] += 1
@@ -160,14 +160,12 @@ class Round:
 
     Attributes:
         seen: Step -> digest of its track.
-        bases: Steps of bases.
         other_lines: What was told of something else, as words.
     """
 
     def __init__(self, beginning: str, met: Counter[str]) -> None:
         self.url = f"s3://bucket-{next(_numbers)}/run.lcc"
         self.seen: dict[int, str] = {}
-        self.bases: set[int] = set()
         self.other_lines: list[list[str]] = []
         self._beginning, self._met = beginning, met
         self._running: list[Process] = []
@@ -221,8 +219,6 @@ class Round:
             return
         step, digest = int(words[0]), words[1]
         assert self.seen.setdefault(step, digest) == digest, f"{kind}: another state of step {step}"
-        if words[2:] == ["base"]:
-            self.bases.add(step)
         self._met[f"steps {DID.get(kind, 'told')}"] += 1
 
 
@@ -300,10 +296,10 @@ def begin(url: str, beginning: str, tell: Tell) -> None:
 
 def work(url: str, tell: Tell) -> None:
     """What the writer does."""
-    with codec.Checkpointer(url, bits=2, keep_bases=KEPT, resume=True) as checkpoints:
+    with codec.Checkpointer(url, 2, keep_steps=KEPT, base_every=2, resume=True) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         save(checkpoints, range(first, first + STEPS), tell)
-    codec.compact(url, KEPT, base=True)
+    codec.compact(url, KEPT)
 
 
 def save(checkpoints: codec.Checkpointer, steps: Iterable[int], tell: Tell) -> None:
@@ -342,15 +338,15 @@ WATCHERS: dict[str, Act] = {"follower": follow, "reader": read}
 DID = {"follower": "followed", "reader": "read"}
 
 
-def take_over(url: str, seen: dict[int, str], bases: set[int], tell: Tell) -> None:
+def take_over(url: str, seen: dict[int, str], tell: Tell) -> None:
     """Raise unless all steps are there that had to stay, and the chain can go on.
 
-    seen: step -> digest of its track. bases: steps that were saved as bases.
+    seen: step -> digest of its track.
     """
     if seen:
-        bases_left = {entry.step for entry in codec.Chain(url).entries if entry.kind == "base"}
-        first = sorted(bases | bases_left)[-KEPT:][0]
-        seen = {step: digest for step, digest in seen.items() if step >= first}
+        steps = codec.Chain(url).steps
+        assert len(steps) >= min(KEPT, len(seen)), "steps were removed that had to stay"
+        seen = {step: digest for step, digest in seen.items() if step >= steps[-KEPT:][0]}
         check_told(url, seen)
         report = codec.verify(url)
         assert report.ok, report.problems

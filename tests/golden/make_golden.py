@@ -46,6 +46,7 @@ from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
 from codec.scheme import coders, huffman  # noqa: E402
+from tests.compaction import add_base  # noqa: E402
 
 HELPERS = runpy.run_path(str(HERE.parent / "codec" / "conftest.py"))
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
@@ -189,7 +190,7 @@ def write_steps(path: Path) -> None:
     save(3, bits=2)
     with mock.patch.object(coders, "FEW", 0):  # run lengths, as in larger alphabets
         save(3, "model", tolerance=1e-5)  # more symbols than a table of runs has
-    codec.compact(path, base=True)
+    add_base(path)
     save(3, coder="huffman", tolerance=1e-3)  # wide codes, each with its word
     save(2, budget=0.4)
     save(2, "model", budget=0.9, coder="huffman")
@@ -223,7 +224,7 @@ def write_exact(path: Path) -> None:
     """Deltas, and a base between them."""
     following, policy = enumerate(exact_states()), {"model/*": "exact"}
     save_all(path, following, 5, bits=2, policy=policy)
-    codec.compact(path, base=True)
+    add_base(path)
     save_all(path, following, bits=2, policy=policy)
 
 

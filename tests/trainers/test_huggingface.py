@@ -135,15 +135,10 @@ def test_beside_the_checkpoints_which_stay_the_same(
 
 def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any, differences: Differences) -> None:
     """The chain goes back to the Trainer's checkpoint, and ends as if nothing had been."""
-    failing = make(hf.Chain("run.lcc", every=1, optimizer=True, **EXACT), hf.Fails(3))
+    failing = make(hf.Chain("run.lcc", every=1, **EXACT), hf.Fails(3))
     with pytest.raises(ZeroDivisionError):
         failing.train()
     assert codec.Chain("run.lcc").steps == (1, 2, 3)
-    state = codec.restore("run.lcc", 3)
-    failing.optimizer.load_state_dict(state["optimizer"])
-    failing.lr_scheduler.load_state_dict(state["scheduler"])
-    assert state["optimizer"]["state"][0]["step"] == state["scheduler"]["last_epoch"] == 3
-
     # The Trainer does not tell that it has failed; another one in this thread does not mind.
     again = make(hf.Chain("run.lcc", every=1, **EXACT))
     with pytest.warns(RewoundWarning, match="goes on from step 2 and was at 3"):
@@ -257,7 +252,7 @@ def test_wrong_settings(hf: Any) -> None:
     ):
         with pytest.raises(error, match=message):
             hf.Chain("run.lcc", **wrong)
-    with pytest.raises(codec.SettingsError, match="gradients=True"):
+    with pytest.raises(codec.SettingsError, match="whole=True"):
         hf.Chain("run.lcc").checkpoint(None)
 
 
@@ -335,6 +330,35 @@ def test_gradients_resume_to_the_last_bit(
     assert all(e.nbytes < 0.6 * entries[0].nbytes for e in entries if e.kind == "delta")
     weights = rerun("run.lcc", make(**settings).create_optimizer())["model"]
     assert differences(dict(weights), dict(alone.model.state_dict())) == []
+
+
+@pytest.mark.parametrize("settings", [EXACT, {}], ids=["exact", "lossy"])
+def test_a_chain_in_place_of_the_trainer_s_checkpoints(
+    make: Make, hf: Any, differences: Differences, settings: dict[str, Any]
+) -> None:
+    """Killed, and gone on from the chain alone: exactly, or closely."""
+    own = {"save_strategy": "no", "logging_steps": 1, "max_steps": 8, "width": 64}
+    alone = make(**own)
+    alone.train()
+    chain = hf.Chain("run.lcc", every=2, whole=True, keep_steps=2, **settings)
+    with pytest.raises(ZeroDivisionError):
+        make(chain, hf.Fails(6), **own).train()
+    assert codec.Chain("run.lcc").steps[-1] == 4
+    trainer = make(chain, **own)
+    trainer.train(resume_from_checkpoint=chain.checkpoint(trainer))
+    assert codec.Chain("run.lcc").steps[-2:] == (6, 8)
+    assert not list(Path("out").glob("checkpoint-*"))
+    end, expected = end_of(trainer), end_of(alone)
+    if settings:
+        assert differences(end, expected) == []
+    assert end["scheduler"] == expected["scheduler"]
+    assert torch.equal(end["random"], expected["random"])
+    losses, others = (torch.tensor([loss for _, loss, _ in x["losses"]]) for x in (end, expected))
+    assert torch.allclose(losses, others, atol=0.05)  # half of what a step gains
+    plain = hf.Chain("plain.lcc", every=2)
+    make(plain, **own).train()
+    with pytest.raises(codec.SettingsError, match=r"plain\.lcc: was saved without whole=True"):
+        hf.Chain("plain.lcc", whole=True).checkpoint(make(**own))
 
 
 def test_gradients_every_few_steps(

@@ -237,7 +237,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     assert same(got_back, {"state_dict": made["state_dict"]})
     io.teardown()
     codec.Checkpointer(tmp_path / "run.lcc", resume=True).close()
-    for name, value in (("keep_bases", 2), ("asynchronous", True)):
+    for name, value in (("keep_steps", 2), ("asynchronous", True)):
         with pytest.raises(codec.SettingsError, match=f"{name} is not for ChainCheckpointIO"):
             lib.IO(tmp_path / "run.lcc", **{name: value})
 

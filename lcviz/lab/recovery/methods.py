@@ -104,7 +104,7 @@ class _Chain:
         self._path = folder / "run.lcc"
         policy = None if moments == DEFAULT else rules([moments])
         self._checkpointer = codec.Checkpointer(
-            self._path, **coding.header(), policy=policy, base_every=None
+            self._path, **coding.header(), policy=policy, restore_work=None
         )
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:

@@ -38,6 +38,7 @@ from codec.record.reason import Reason
 from codec.scheme.twins import takes_compiled
 from codec.storage import directory as storage
 from tests.bits import same
+from tests.compaction import add_base
 
 Patch = pytest.MonkeyPatch
 
@@ -200,7 +201,7 @@ def test_records_that_somebody_removed_on_purpose(run: Path) -> None:
 
 def test_a_warning_points_to_who_called(run: Path) -> None:
     """However deep in the package it is raised."""
-    codec.compact(run, base=True)
+    add_base(run)
     damage(run / "00000030.base.safetensors")
     calls: list[Callable[[], object]] = [
         lambda: codec.restore(run),
@@ -438,7 +439,7 @@ def test_foreign_files_are_ignored(run: Path) -> None:
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
     assert codec.verify(run).ok
-    codec.compact(run, base=True)
+    codec.compact(run)
     assert same(codec.restore(run), expected)
 
 
@@ -838,9 +839,8 @@ def long(tmp_path: Path, written: Path) -> Path:
 def compacted(written: Path) -> Path:
     """The same chain, with one more step, of which nothing is left that was there before."""
     path = shutil.copytree(written, written.with_name("compacted.lcc"))
-    codec.compact(path, base=True)
     save(path, [(90, codec.restore(path))], resume=True)
-    codec.compact(path, base=True)
+    codec.compact(path, 2)
     return path
 
 

@@ -13,6 +13,7 @@ import codec
 import codec.inspect
 from codec.errors import RewoundWarning
 from tests.bits import bits
+from tests.compaction import add_base
 
 N = 8
 
@@ -81,7 +82,7 @@ def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]])
     path = tmp_path / "run.lcc"
     save(path, states[:3])
     save(path, states[:6], 3)
-    codec.compact(path, base=True)
+    add_base(path)
     save(path, states, 6)
     check(path, states)
     assert "d/model/w" in names(path, "00000006.delta")  # the first after the new base

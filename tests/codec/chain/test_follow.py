@@ -151,12 +151,12 @@ def test_compacted_chains(tmp_path: Path, trainer: Trainer) -> None:
     trainer.save(path, 0, 1, 2, 3)
     late, follower = codec.Follower(path, net()), codec.Follower(path, module)
     assert (reached(follower), reached(late)) == (3, 3)
-    codec.compact(path, base=True)
+    codec.compact(path)
     assert follower.update() is None
     trainer.save(path, 4, 5, resume=True)
     assert reached(follower) == 5
     assert weights(module) == saved(path)
-    codec.compact(path, base=True)
+    codec.compact(path)
     trainer.save(path, 6, resume=True)
     assert (reached(late), reached(follower)) == (6, 6)
     assert weights(module) == saved(path)

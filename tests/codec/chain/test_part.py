@@ -36,6 +36,7 @@ from codec.record import record as records
 from codec.state.policy import escaped
 from codec.state.selection import Selection
 from tests.bits import same
+from tests.compaction import add_base
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -423,7 +424,7 @@ def test_a_layout_around_damage(tmp_path: Path) -> None:
     """A damaged base whose deltas are still there: as a restore does."""
     path = saved(tmp_path / "run.lcc", {"bits": 4})
     layout = codec.Chain(path).layout(4)
-    codec.compact(path, base=True)
+    add_base(path)
     base = path / "00000004.base.safetensors"
     data = base.read_bytes()
     base.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])

@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.chain.upkeep import superseded
 from codec.errors import (
     ChainNotFoundError,
     DigestError,
@@ -33,6 +32,7 @@ from codec.errors import (
 from codec.record import record as records
 from codec.storage import directory as storage
 from codec.storage.entry import Entry
+from tests.compaction import add_base
 
 Patch = pytest.MonkeyPatch
 
@@ -127,6 +127,11 @@ def killed_after_removing(n: int) -> Iterator[None]:
         yield
 
 
+def entry_of(path: Path, step: int) -> Entry:
+    """The record of a step."""
+    return next(entry for entry in codec.Chain(path).entries if entry.step == step)
+
+
 SETTINGS: list[dict[str, Any]] = [
     {"bits": None, "coder": "runlength", "scope": "model"},
     {"bits": 1, "coder": "huffman", "scope": "tensor"},
@@ -167,7 +172,7 @@ def test_any_chain(
             write(path / name, states[at : at + n], at, **option)
         at += n
         if draw(st.booleans()):
-            codec.compact(path / "kept", draw(st.integers(2, 3)), base=draw(st.booleans()))
+            codec.compact(path / "kept", draw(st.integers(1, 4)))
         assert tables(path / "kept") == tables(path / "plain")
     plain, old = all_steps(path / "plain"), all_steps(path / "kept")
     report = codec.verify(path / "kept")
@@ -178,8 +183,8 @@ def test_any_chain(
 
 def test_progress_is_told(chain: Path) -> None:
     seen: list[tuple[int, int]] = []
-    codec.compact(chain, progress=lambda *at: seen.append(at), base=True)
-    assert seen == [(i, 10) for i in range(1, 11)]
+    codec.compact(chain, 3, lambda *at: seen.append(at))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
@@ -189,9 +194,10 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
     write(path, states[:6], base_every=3)
     states[7:] = [state | {"more": np.ones(100_000)} for state in states[7:]]
     write(path, states[6:], 6)
-    codec.compact(path, 3, base=True)
+    add_base(path)
     write(path, [states[-1]] * 2, 10)
-    assert names(path) == ["40b", "50d", "60d", "70b", "80d", "90b", "90d", "100d", "110d"]
+    middle = ["40b", "50d", "60d", "70b", "80d", "90b", "90d"]
+    assert names(path) == ["0b", "10d", "20d", "30d", *middle, "100d", "110d"]
     before = all_steps(path)
     assert codec.verify(path).ok
     damage(path / "00000090.base.safetensors")
@@ -211,7 +217,7 @@ def test_resume_goes_on_with_the_same_bytes(
     write(tmp_path / "kept", states[:6], **setting)
     before = tables(tmp_path / "kept")
     assert before
-    codec.compact(tmp_path / "kept", base=True)
+    codec.compact(tmp_path / "kept")
     assert tables(tmp_path / "kept") == before
     write(tmp_path / "kept", states[6:], 6, **setting)
     for step in (60, 70, 80):
@@ -232,85 +238,74 @@ def test_resume_goes_on_with_the_same_bytes(
 # Compacting
 
 
-def test_compact(chain: Path, before: Any, all_steps: Look, jumping_states: States) -> None:
-    assert codec.compact(chain, base=True).records == (9, 10)
-    assert names(chain)[0] == "0b"  # the only other base
-    assert names(chain)[-2:] == ["80b", "80d"]
-    assert all_steps(chain) == before
-    assert [p.entry.kind for p in codec.Chain(chain).replay()] == ["base"]
-    every = [(p.step, p.entry.kind) for p in codec.Chain(chain).every_step()]
-    assert every == [(0, "base"), *((step, "delta") for step in range(10, 80, 10)), (80, "base")]
-    *_, last, base = map(codec.Chain(chain).read, codec.Chain(chain).entries)
-    assert base.replaces == last.identity
+def test_compact(
+    chain: Path, written: Path, before: Any, all_steps: Look, jumping_states: States
+) -> None:
+    assert codec.compact(chain, 3).records == (9, 3)
+    assert names(chain) == ["60b", "70d", "80d"]
+    assert all_steps(chain) == {step: before[step] for step in (60, 70, 80)}
+    base, replaced = (codec.Chain(path).read(entry_of(path, 60)) for path in (chain, written))
+    assert (base.replaces, base.identity) == (replaced.identity, replaced.identity)
     after = files(chain)
-    assert codec.compact(chain, base=True).records == (10, 10)  # there is nothing to do
+    assert codec.compact(chain, 3).records == (3, 3)  # there is nothing to do
     assert files(chain) == after
     write(chain, jumping_states(3, 1), 9)
-    now = all_steps(chain)
-    change = codec.compact(chain, base=True)
-    assert names(chain) == ["80b", "90d", "100d", "110b", "110d"]
-    assert change.records == (13, 5)
-    assert all_steps(chain) == {step: now[step] for step in (80, 90, 100, 110)}
-    with pytest.raises(StepNotFoundError, match="no record of step 70; it has 4"):
-        codec.restore(chain, 70)
+    newest = all_steps(chain)[110]
+    assert codec.compact(chain).records == (6, 1)
+    assert names(chain) == ["110b"]
+    assert all_steps(chain) == {110: newest}
+    with pytest.raises(StepNotFoundError, match="no record of step 100; it has 1"):
+        codec.restore(chain, 100)
     report = codec.verify(chain)
-    assert (report.problems, report.steps) == ((), (80, 90, 100, 110))
+    assert (report.problems, report.steps) == ((), (110,))
 
 
 @pytest.mark.parametrize(
-    ("n", "nth", "how", "left"),
+    ("n", "nth", "keep_steps", "left"),
     [
-        (4, None, {}, "0b 10d 20d 30d"),  # one with a single base
-        (6, 3, {}, "40b 50b 50d"),  # smaller by a new one
-        (7, 1, {"keep": 3, "base": True}, "20b 30d 40b 50d 60b"),
-        (7, 1, {"base": True}, "40b 50d 60b"),
+        (4, None, 1, "30b"),
+        (6, 3, 2, "40b 50d"),  # there is a base already
+        (7, 1, 3, "40b 50d 60b"),
+        (7, 1, 4, "30b 40b 50d 60b"),
+        (7, 1, 7, "0b 10d 20b 30d 40b 50d 60b"),
+        (3, 9, 9, "0b 10d 20d"),
     ],
 )
 def test_what_compact_leaves(
-    tmp_path: Path, jumping_states: States, all_steps: Look, n: int, nth: Any, how: Any, left: str
+    tmp_path: Path,
+    jumping_states: States,
+    all_steps: Look,
+    n: int,
+    nth: Any,
+    keep_steps: int,
+    left: str,
 ) -> None:
     path = tmp_path / "run.lcc"
     write(path, jumping_states(n), base_every=nth)
     before, nbytes = all_steps(path), codec.Chain(path).nbytes
-    change = codec.compact(path, **how)
+    change = codec.compact(path, keep_steps)
     assert names(path) == left.split()
     assert change.records == (n, len(names(path)))
     assert change.nbytes == (nbytes, codec.Chain(path).nbytes)
-    after = all_steps(path)
-    assert after == {step: before[step] for step in after}
-
-
-def test_compact_makes_no_chain_larger(tmp_path: Path, jumping_states: States) -> None:
-    """Not one whose newest base would take more than what goes."""
-    path = tmp_path / "run.lcc"
-    write(path, jumping_states(2))
-    write(path, [state | {"more": np.ones(50_000)} for state in jumping_states(2)], 2)
-    assert names(path) == ["0b", "10d", "20b", "30d"]
-    before = files(path)
-    change = codec.compact(path)
-    assert files(path) == before
-    assert change.nbytes[0] == change.nbytes[1]
-    change = codec.compact(path, base=True)
-    assert names(path) == ["20b", "30b", "30d"]
-    assert change.nbytes[1] > change.nbytes[0]
+    assert all_steps(path) == {step: before[step] for step in list(before)[-keep_steps:]}
 
 
 def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     """No other can take its name: the error is that of the base."""
-    codec.compact(chain, base=True)
+    add_base(chain)
     damage(chain / "00000080.base.safetensors")
     before = files(chain)
     with (
         pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"),
         pytest.raises(DigestError, match=r"^00000080\.base\.safetensors"),
     ):
-        codec.compact(chain, base=True)
+        codec.compact(chain)
     assert files(chain) == before
 
 
 def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts) -> None:
     """Sealed and sound, but not what the record in whose place it stands led to."""
-    codec.compact(chain, base=True)
+    add_base(chain)
     path = chain / "00000080.base.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
     record = records.load(path.read_bytes(), path.name)
@@ -335,14 +330,14 @@ def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts
 def compacted(
     written: Path, jumping_states: States, all_steps: Look
 ) -> tuple[Path, dict[int, tuple[Any, ...]]]:
-    """Compacted, and gone on; and all steps. The next compaction removes nine."""
+    """Compacted, and gone on; and all steps. Two steps, kept, make six records needless."""
     path = shutil.copytree(written, written.parent / "compacted.lcc")
-    codec.compact(path, base=True)
+    codec.compact(path, 5)
     write(path, jumping_states(2, 1), 9)
     return path, all_steps(path)
 
 
-@pytest.mark.parametrize("removed", [*range(6), 8, 9])
+@pytest.mark.parametrize("removed", range(8))
 def test_killed_while_compacting(
     compacted: Any, tmp_path: Path, all_steps: Look, removed: int
 ) -> None:
@@ -350,48 +345,17 @@ def test_killed_while_compacting(
     chain = shutil.copytree(compacted[0], tmp_path / "run.lcc")
     with killed_after_removing(removed), warnings.catch_warnings(action="error"):
         try:
-            codec.compact(chain, base=True)
+            codec.compact(chain, 2)
         except Killed:
-            assert removed < 9
+            assert removed < 6
     report = codec.verify(chain)
     assert report.problems == ()
     after = all_steps(chain)
     assert after.items() <= compacted[1].items()
-    assert set(after) >= {80, 90, 100}
+    assert set(after) >= {90, 100}
     assert report.steps == tuple(after)
-    codec.compact(chain, base=True)
-    assert names(chain) == ["80b", "90d", "100b", "100d"]
-
-
-@given(st.data())
-@settings(max_examples=60)
-def test_superseded(data: st.DataObject) -> None:
-    """What is removed, and in which order: never a record before all that need it."""
-    draw = data.draw
-    entries: list[Entry] = []
-    needs = {}
-    for number in range(draw(st.integers(1, 12))):
-        kind = draw(st.sampled_from(["base", "delta", "both"])) if number else "base"
-        kinds = {"both": ["delta", "base"]}.get(kind, [kind])
-        mine = [Entry(number, k, f"{number}.{k}", 1) for k in kinds]
-        for e in mine:
-            needs[e] = [p for p in entries if p.step == number - 1] if e.kind != "base" else []
-        entries += mine
-    keep = draw(st.integers(2, 4))
-    gone = superseded(entries, keep)
-    bases = [e for e in entries if e.kind == "base"]
-    left = [e for e in entries if e not in gone]
-    if len(bases) < keep:
-        assert gone == []
-        return
-    assert [e for e in left if e.kind == "base"] == bases[-keep:]
-    assert {e.step for e in left} == {e.step for e in entries if e.step >= bases[-keep].step}
-    assert left[0].kind == "base"
-    rest = list(entries)
-    for e in gone:
-        rest.remove(e)
-        for other in rest:
-            assert not needs[other] or any(p in rest for p in needs[other])
+    codec.compact(chain, 2)
+    assert names(chain) == ["90b", "100d"]
 
 
 def test_a_full_disk_changes_nothing(
@@ -405,10 +369,10 @@ def test_a_full_disk_changes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
         with pytest.raises(codec.WriteError, match="could not be written, nothing was changed"):
-            codec.compact(chain, base=True)
+            codec.compact(chain)
     assert files(chain) == content
-    codec.compact(chain, base=True)  # and nothing is locked
-    assert all_steps(chain) == before
+    codec.compact(chain)  # and nothing is locked
+    assert all_steps(chain) == {80: before[80]}
 
 
 def test_what_cannot_be_removed_stays(
@@ -422,13 +386,13 @@ def test_what_cannot_be_removed_stays(
     with monkeypatch.context() as patch:
         patch.setattr(storage.os, "unlink", refuse)
         with pytest.raises(codec.WriteError, match="records could not be removed"):
-            codec.compact(chain, base=True)
+            codec.compact(chain, 2)
     for leftover in chain.glob(".lcc-*"):
         leftover.unlink()
-    assert names(chain)[-2:] == ["100b", "100d"]
+    assert names(chain)[-3:] == ["90b", "90d", "100d"]
     assert all_steps(chain) == compacted[1]
-    codec.compact(chain, base=True)
-    assert names(chain) == ["80b", "90d", "100b", "100d"]
+    codec.compact(chain, 2)
+    assert names(chain) == ["90b", "100d"]
 
 
 def one_more(place: Any, track: Any) -> bytes:
@@ -443,7 +407,7 @@ def test_a_wrong_record_is_never_published(chain: Path, written: Path) -> None:
     with Patch.context() as patch:
         patch.setattr(records, "dump_base", one_more)
         with pytest.raises(TrackDigestError, match=r"^00000080\.base.* a track of digest"):
-            codec.compact(chain, base=True)
+            codec.compact(chain)
     assert files(chain) == files(written)
 
 
@@ -459,7 +423,7 @@ def test_tables_that_no_base_can_tell(
     before = files(path)
     monkeypatch.setattr(records, "MAX_LENGTHS", n)
     with pytest.raises(MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"):
-        codec.compact(path, base=True)
+        codec.compact(path)
     assert files(path) == before
 
 
@@ -483,42 +447,36 @@ def test_what_a_newer_version_wrote_is_not_damaged(
     refield(path / "00000070.delta.safetensors", format=99)
     before = files(path)
     with pytest.raises(VersionError, match=r"^00000070\.delta"):
-        codec.compact(path, base=True)
+        codec.compact(path)
     assert files(path) == before
 
 
 def test_a_damaged_base_is_none_of_those_that_are_kept(
     chain: Path, all_steps: Look, jumping_states: States
 ) -> None:
-    """It blocks no compaction: what is removed lies before bases that restore."""
+    """It blocks no compaction, and steps that need another base keep it."""
+    add_base(chain)
     write(chain, jumping_states(2, 1), 9)
-    codec.compact(chain, base=True)
     before = all_steps(chain)
-    write(chain, jumping_states(2, 2), 11)
-    damage(chain / "00000100.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
-        codec.compact(chain, base=True)
-    with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
-        after = all_steps(chain)
-    assert {k: v for k, v in after.items() if k in before} == before
-    write(chain, jumping_states(1, 3), 13)
-    codec.compact(chain, base=True)
-    assert names(chain) == ["120b", "130b", "130d"]
+    damage(chain / "00000080.base.safetensors")
+    with pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"):
+        codec.compact(chain, 2)
+    assert names(chain) == ["90b", "100d"]
+    assert all_steps(chain) == {step: before[step] for step in (90, 100)}
 
 
 def test_compact_checks_what_it_keeps(chain: Path, jumping_states: States) -> None:
-    """What lies between the bases that are kept must restore, though the newest step does."""
-    codec.compact(chain, base=True)
-    write(chain, jumping_states(3, 1), 9)
+    """Every step that is kept must restore."""
+    add_base(chain)
     damage(chain / "00000020.delta.safetensors")  # before the base: it may go
-    codec.compact(chain, base=True)
+    codec.compact(chain)
     assert codec.verify(chain).ok
-    write(chain, jumping_states(1, 2), 12)
+    write(chain, jumping_states(3, 1), 9)
     damage(chain / "00000100.delta.safetensors")
     before = files(chain)
     with pytest.raises(DigestError, match=r"^00000100\.delta"):
-        codec.compact(chain, 3, base=True)
-    assert {k: v for k, v in files(chain).items() if k in before} == before
+        codec.compact(chain, 3)
+    assert files(chain) == before
 
 
 def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) -> None:
@@ -526,19 +484,14 @@ def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) ->
     other = chain.parent / "other.lcc"
     shutil.copytree(chain, other)
     write(other, jumping_states(1, 1), 19, 5)
-    codec.compact(chain, base=True)
     write(chain, jumping_states(3, 2), 9)
     late = chain / "00000095.delta.safetensors"
     shutil.copy(other / late.name, late)
-    with (
-        pytest.warns(SkippedRecordWarning, match="another way: 00000095"),
-        pytest.raises(ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
-    ):
-        codec.compact(chain, base=True)
+    with pytest.raises(ParentError, match=r"^00000095.*; nothing was removed: .*rename"):
+        codec.compact(chain, 4)
     late.rename(f"{late}.late")
-    codec.compact(chain, base=True)
+    codec.compact(chain, 4)
     assert codec.verify(chain).steps == (80, 90, 100, 110)
-    damage(chain / "00000110.base.safetensors")
     damage(chain / "00000110.delta.safetensors")
     with pytest.raises(DigestError, match="; a Checkpointer with resume=True sets aside"):
         codec.compact(chain)
@@ -568,7 +521,7 @@ def test_no_directory_of_records(chain: Path, written: Path, tmp_path: Path) -> 
 
 
 def test_settings(chain: Path, written: Path) -> None:
-    for n in (1, 0, -2, 2.0, True, "8", None):
-        with pytest.raises(codec.SettingsError, match="at least 2 bases are kept; got"):
-            codec.compact(chain, n, base=True)  # type: ignore[arg-type]
+    for n in (0, -2, 2.0, True, "8", None):
+        with pytest.raises(codec.SettingsError, match="keep_steps is an integer from 1 on"):
+            codec.compact(chain, n)  # type: ignore[arg-type]
     assert files(chain) == files(written)

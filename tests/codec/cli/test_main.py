@@ -19,6 +19,7 @@ from safetensors.torch import load as load_torch
 import codec
 from codec import console
 from codec.cli.main import main
+from tests.compaction import add_base
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -446,7 +447,7 @@ def test_history_that_was_compacted_away(tmp_path: Path, cli: Cli) -> None:
     files = [weights(tmp_path / f"c-{i}.pt", i, epoch=i) for i in range(7)]
     for n in (4, 6):
         cli("compress", *files[:n], "-o", run, "--resume")
-        cli("compact", run, "--base")
+        cli("compact", run, "--keep-steps", 3)
     assert codec.Chain(run).steps == (3, 4, 5)
     said = cli("compress", *files, "-o", run, "--resume", "--json")
     assert json.loads(said.out)["skipped"] == [0, 1, 2, 3, 4, 5]
@@ -470,19 +471,19 @@ def test_compact(tmp_path: Path, cli: Cli) -> None:
     cli("compress", *paths, "-o", run)
     expected = {step: codec.restore(run, step)["model"]["w"] for step in codec.Chain(run).steps}
     before = codec.Chain(run).nbytes
-    assert cli.json("compact", run)["records"] == {"before": 5, "after": 5}
-    lines = cli("compact", run, "--base").out.splitlines()
+    assert cli.json("compact", run, "--keep-steps", 5)["records"] == {"before": 5, "after": 5}
+    lines = cli("compact", run, "--keep-steps", 2).out.splitlines()
     after = codec.Chain(run).nbytes
     assert lines[0].startswith(f"before: 5 records, {before:,} bytes")
-    assert lines[1].startswith(f"after:  6 records, {after:,} bytes")
-    for step, w in expected.items():
-        assert torch.equal(codec.restore(run, step)["model"]["w"], w)
-    assert "      40  base " in cli("info", run).out
-    answer = cli.json("compact", run, "--base")
-    assert answer["records"] == {"before": 6, "after": 6}
-    assert answer["bytes"] == {"before": after, "after": after}
-    assert "ok: 5 of 5 steps restore" in cli("verify", run).out
-    cli("compact", run, "--keep", 1, code=2)
+    assert lines[1].startswith(f"after:  2 records, {after:,} bytes")
+    for step in (30, 40):
+        assert torch.equal(codec.restore(run, step)["model"]["w"], expected[step])
+    assert "      30  base " in cli("info", run).out
+    answer = cli.json("compact", run)
+    assert answer["records"] == {"before": 2, "after": 1}
+    assert answer["bytes"] == {"before": after, "after": codec.Chain(run).nbytes}
+    assert "ok: 1 of 1 steps restore" in cli("verify", run).out
+    cli("compact", run, "--keep-steps", 0, code=2)
     cli("compact", tmp_path / "no.lcc", code=1)
     assert not (tmp_path / "no.lcc").exists()
     with codec.Checkpointer(run, resume=True):
@@ -513,7 +514,7 @@ def test_pack_and_unpack(run: Path, tmp_path: Path, cli: Cli) -> None:
 def test_restore_of_all_steps(tmp_path: Path, cli: Cli) -> None:
     paths, run, out = series(tmp_path, 4), tmp_path / "run.lcc", tmp_path / "out"
     cli("compress", *paths, "-o", run)
-    cli("compact", run, "--base")
+    add_base(run)
     assert cli("restore", run, "--all", "pt", "-o", out).out == f"{out}: 4 files\n"
     for step in range(0, 40, 10):
         state, expected = torch.load(out / f"{step:08d}.pt"), codec.restore(run, step)

@@ -658,9 +658,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert tensors_of(seen).keys() == tensors_of(expected).keys()
     for name, tensor in tensors_of(seen).items():
         assert tensor.equal(tensors_of(expected)[name]), name
-    for words in (["restore", "--step", "1"], ["restore", "--only", "x"], ["compact", "--base"]):
-        where = ["-o", str(out)] if words[0] == "restore" else []
-        assert main([*words, str(run), *where]) == 2
+    for words in (["restore", "--step", "1"], ["restore", "--only", "x"]):
+        assert main([*words, str(run), "-o", str(out)]) == 2
     assert main(["compact", str(run / "step-2")]) == 2
     (path,) = (p for p in (run / "step-1").glob("*.delta.*") if p.stat().st_size > 300)
     path.write_bytes(path.read_bytes()[:-1])
@@ -763,7 +762,7 @@ def test_compact_on_the_command_line(
     dcp.save({"w": torch.ones(9)}, checkpoint_id=run / "step-14")
     shutil.copytree(run / "step-13", run / "step-15")
     (run / "step-15" / ".metadata").unlink()  # as a save that was killed
-    assert main(["compact", str(run), "--keep", "1", "--json"]) == 0
+    assert main(["compact", str(run), "--keep-steps", "1", "--json"]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     left = {path.name for path in run.iterdir()}
     others = {"step-8", "step-14", "step-15"}
@@ -775,12 +774,12 @@ def test_compact_on_the_command_line(
     for name in ("step-8", "step-14"):
         dcp.load(seen := {"w": torch.zeros(9)}, checkpoint_id=run / name)
         assert seen["w"].all()
-    assert main(["compact", str(run), "--keep", "0"]) == 2
+    assert main(["compact", str(run), "--keep-steps", "0"]) == 2
     (tmp_path / "latest").symlink_to(run / "step-13")
     one_step = ["step-13", "./step-13/", "../run/step-13", "../latest", str(run / "step-13")]
     monkeypatch.chdir(run)
     for name in one_step:
-        assert main(["compact", name, "--keep", "1"]) == 2, name
+        assert main(["compact", name, "--keep-steps", "1"]) == 2, name
     monkeypatch.chdir(run / "step-13")
     assert main(["compact", "."]) == 2
     assert {path.name for path in run.iterdir()} == left
@@ -811,8 +810,8 @@ def test_refuses(tmp_path: Path) -> None:
         *(({"budget": budget}, "budget") for budget in (0, 1.5)),
         ({"bits": 2, "quantizer": "uniform"}, "not bits"),
         ({"base_every": 0}, "base_every"),
-        ({"base_every": None, "keep": 3}, "base_every"),  # to keep steps needs bases
-        *(({"keep": keep}, "keep") for keep in (0, -1, True, 2.0, "3")),
+        ({"base_every": None, "keep_steps": 3}, "base_every"),  # to keep steps needs bases
+        *(({"keep_steps": keep}, "keep") for keep in (0, -1, True, 2.0, "3")),
     ):
         with pytest.raises(codec.SettingsError, match=message):
             ChainWriter(**wrong)  # type: ignore[arg-type]
@@ -1156,7 +1155,7 @@ def left(run: Path) -> set[str]:
 @pytest.mark.parametrize(("keep", "base_every"), [(1, 4), (3, 1)])
 def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
     """The newest stay and all that they build on; nothing else does, and no directory is left."""
-    writer, reference = ChainWriter(bits=2, keep=keep, base_every=base_every), Reference()
+    writer, reference = ChainWriter(bits=2, keep_steps=keep, base_every=base_every), Reference()
     for step in range(1, 9):
         if (step - 1) % (base_every + 1) == 0:
             reference = Reference()
@@ -1172,7 +1171,7 @@ def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
 @pytest.mark.parametrize(("given", "most"), [({}, 6), ({"base_every": 50}, 12)], ids=str)
 def test_keep_alone(tmp_path: Path, given: dict[str, int], most: int) -> None:
     """A base comes so often that at most twice as many steps are there as are kept."""
-    writer, numbers = ChainWriter(keep=3, **given), []
+    writer, numbers = ChainWriter(keep_steps=3, **given), []
     for step in range(1, 13):
         save_small(writer, tmp_path, step)
         numbers.append(len(left(tmp_path)))
@@ -1183,7 +1182,10 @@ def test_keep_alone(tmp_path: Path, given: dict[str, int], most: int) -> None:
 def test_keep_after_a_resume(tmp_path: Path) -> None:
     """What the first writer has left goes as well; what another training has saved there does not,
     nor what that builds on."""
-    ours, theirs = ChainWriter(bits=2, keep=2, base_every=2), ChainWriter(bits=2, base_every=None)
+    ours, theirs = (
+        ChainWriter(bits=2, keep_steps=2, base_every=2),
+        ChainWriter(bits=2, base_every=None),
+    )
     for step in range(1, 6):
         save_small(ours, tmp_path, step)
         if step == 5:  # goes on from ours, which is a base's delta
@@ -1192,7 +1194,7 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     assert {4, 5, 101, 102, 103, 104, 105} == whole_steps(tmp_path)
     dcp.save(small_of(1), checkpoint_id=tmp_path / "plain")
     (tmp_path / "notes").mkdir()
-    writer = ChainWriter(bits=2, keep=2, base_every=2, resume=tmp_path / "5")
+    writer = ChainWriter(bits=2, keep_steps=2, base_every=2, resume=tmp_path / "5")
     for step in range(6, 14):
         save_small(writer, tmp_path, step)
         dcp.load(small_of(0), storage_reader=ChainReader(tmp_path / "105"))
@@ -1208,7 +1210,7 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
 
 def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
     """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
-    writer = ChainWriter(bits=2, keep=1, base_every=50)
+    writer = ChainWriter(bits=2, keep_steps=1, base_every=50)
     for step in range(1, 7):
         b, c = torch.tensor((step + 1) // 2), torch.tensor(step // 2)
         exact = {"a": torch.zeros(9), "b": b, "c": c}
@@ -1230,7 +1232,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -
     names, at = ("unlink", "rmdir"), 0
     while True:
         run, calls = tmp_path / f"{at}", itertools.count()
-        writer = ChainWriter(bits=2, keep=2, base_every=1)
+        writer = ChainWriter(bits=2, keep_steps=2, base_every=1)
         save_small(writer, run, 1, 2, 3, 4)
         assert whole_steps(run) == {3, 4}
         for step in (5, 6):
@@ -1252,7 +1254,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -
         assert {step - 1, step} <= whole_steps(run)
         if next(calls) <= at:
             break
-        writer = ChainWriter(bits=2, keep=2, base_every=1, resume=run / f"{step}")
+        writer = ChainWriter(bits=2, keep_steps=2, base_every=1, resume=run / f"{step}")
         save_small(writer, run, *range(step + 1, step + 6))
         assert left(run) == {f"{more}" for more in whole_steps(run)}
         assert min(whole_steps(run)) >= step + 3
@@ -1262,7 +1264,7 @@ def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: Patch) -
 
 
 def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
-    writer = ChainWriter(bits=2, keep=1, base_every=1)
+    writer = ChainWriter(bits=2, keep_steps=1, base_every=1)
     for step in range(1, 5):
         save_small(writer, tmp_path, step)
         (tmp_path / f"{step}" / "loader.json").write_text("{}")
@@ -1274,7 +1276,7 @@ def test_keep_that_cannot_remove(
     tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The save stands, and the next one tries again."""
-    writer = ChainWriter(bits=2, keep=1, base_every=1)
+    writer = ChainWriter(bits=2, keep_steps=1, base_every=1)
     for step in range(1, 5):
         with monkeypatch.context() as patch:
             if step == 3:
@@ -1291,7 +1293,7 @@ def test_keep_that_cannot_remove(
 
 def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
     """A writer that goes on elsewhere leaves what it has saved before."""
-    writer = ChainWriter(bits=2, keep=2, base_every=1)
+    writer = ChainWriter(bits=2, keep_steps=2, base_every=1)
     for run, steps in (("first", range(1, 6)), ("second", range(1, 4)), ("first", range(6, 8))):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # its first save there is a base

@@ -172,7 +172,7 @@ def test_on_the_command_line(
     assert main(["restore", f"{RUN}/step-3", "-o", str(out)]) == 0
     assert same(torch.load(out, weights_only=False), load(f"{RUN}/step-3"))
     assert main(["compact", f"{RUN}/step-3"]) == main(["compact", f"{RUN}/step-3/"]) == 2
-    assert main(["compact", f"{RUN}/", "--keep", "1"]) == 0
+    assert main(["compact", f"{RUN}/", "--keep-steps", "1"]) == 0
     assert "step-4" in steps_in(store)
     assert len(steps_in(store)) <= 2
     assert main(["verify", "memory://bucket/none"]) == 1
@@ -196,7 +196,7 @@ def test_goes_on_in_a_new_process(store: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_old_steps_are_removed(keep: int, store: dict[str, Any]) -> None:
-    writer = ChainWriter(bits=2, keep=keep, base_every=1)
+    writer = ChainWriter(bits=2, keep_steps=keep, base_every=1)
     save(writer, RUN, *range(7))
     left = sorted(steps_in(store))
     assert (

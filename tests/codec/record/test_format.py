@@ -37,6 +37,7 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits, tree
 from codec.state.family import MEASURES
 from codec.state.tensors import CARRIER, TensorSpec
+from tests.compaction import add_base
 
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 
@@ -319,7 +320,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory, jumping_states: Any) -> Path
         with codec.Checkpointer(path, bits=3, scope="tensor", resume=True) as checkpoints:
             checkpoints.save(i, state)
         if i == 3:
-            codec.compact(path, base=True, keep=9)
+            add_base(path)
     return path
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -458,7 +459,8 @@ WRONG += [{"bits": 9, "tolerance": 1e-3}, {"bits": 9, "budget": 0.1}]
 WRONG += [{"bits": 2, "budget": 0.1}, {"bits": 2, "distance": 0.1}]
 NO_TARGETS = ["tolerance=0", "tolerance=-1", "bits=9", "distance=1", "tolerance=x", "tolerance"]
 WRONG += [{"policy": {"w": t}} for t in (*NO_TARGETS, "bits=", "budget=0.1", "lossy=1")]
-WRONG += [{"base_every": n} for n in (0, True, 2.0)] + [{"keep_bases": n} for n in (1, "2")]
+WRONG += [{"base_every": n} for n in (0, True, 2.0)] + [{"keep_steps": n} for n in (0, "2")]
+WRONG += [{"restore_work": n} for n in (0, -1.0, True, "2", float("nan"))]
 
 
 @pytest.mark.parametrize("setting", WRONG, ids=str)
@@ -874,70 +876,138 @@ def test_what_base_every_counts(tmp_path: Path) -> None:
     save_all(tmp_path / "other", others, base_every=3)
     assert kinds(tmp_path / "other") == "bd" + "bddd" + "bdd"
     grown = ({"w": np.full(16, step * 1.1**step, np.float32)} for step in range(40))
-    save_all(tmp_path / "none", grown, base_every=None)
+    save_all(tmp_path / "none", grown, restore_work=None)
     assert kinds(tmp_path / "none") == "b" + 39 * "d"
 
 
-def test_deltas_that_outgrow_their_base(tmp_path: Path) -> None:
-    """4 times its bytes, and 32 at least: what comes first is not enough."""
-    path = tmp_path / "run.lcc"
-    rng = np.random.default_rng(0)
-    checkpoints = codec.Checkpointer(path, bits=8)
-    sizes: list[int] = []
-    for step in range(80):  # large deltas first, then ones of a few bytes
-        n = 600 if step < 40 else 5_000
-        moved = rng.normal(size=n) * (np.arange(n) % 50 == 0 if step >= 40 else 1)
-        saved = checkpoints.save(step, {"w": moved.astype(np.float32)})
-        sizes = [saved.nbytes] if saved.kind == "base" else [*sizes, saved.nbytes]
-        if saved.kind == "delta":  # it was not time yet
-            assert len(sizes) - 2 < 32 or sum(sizes[1:-1]) <= 4 * sizes[0]
-        if step % 10 == 5:
-            checkpoints.close()
-            checkpoints = codec.Checkpointer(path, bits=8, resume=True)
-    checkpoints.close()
-    got = kinds(path)
-    assert got[:40].count("b") == 2
-    assert got.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
-    assert got[40:] == "b" + 39 * "d"  # small ones go on
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_restore_work(tmp_path: Path, asynchronous: bool) -> None:
+    """Bases come when a restore would decode so many states: later with deltas of a part of it,
+    earlier with context codes. Counted across a resume too."""
+    path, n = tmp_path / "run.lcc", 300_000
+    rng, arrays = np.random.default_rng(0), {"w": np.zeros(n, np.float32), "v": np.arange(9.0)}
+
+    def save_all(steps: Iterable[int], changed: str, **settings: Any) -> None:
+        options = {"restore_work": 4, "resume": True, "asynchronous": asynchronous} | settings
+        with codec.Checkpointer(path, **options) as checkpoints:
+            for step in steps:
+                size = arrays[changed].size
+                change = rng.normal(size=size).astype(arrays[changed].dtype)
+                arrays[changed] = arrays[changed] + change
+                checkpoints.save(step, arrays)
+
+    save_all(range(7), "w")
+    save_all(range(7, 10), "w")
+    assert kinds(path) == "bddddbdddd"
+    save_all(range(10, 20), "v")  # a record still takes the time of a million values
+    assert kinds(path)[10:] == "b" + 6 * "d" + "b" + 2 * "d"
+    save_all(range(20, 29), "w", coder="context")
+    assert kinds(path)[20:] == "ddb" + "dddb" + "dd"
+    save_all(range(29, 40), "w", coder="runlength", restore_work=None)
+    assert "b" not in kinds(path)[29:]
 
 
-def test_keep_bases(tmp_path: Path, sparse_states: States) -> None:
-    """What lies before the two newest is gone as soon as there is a third."""
+def test_small_states_have_few_bases(tmp_path: Path) -> None:
+    """By default what a restore may decode does not depend on the size of a small state."""
+    states = ({"w": np.full(16, step, np.float32)} for step in range(250))
+    save_all(tmp_path / "run.lcc", states)
+    assert kinds(tmp_path / "run.lcc") == "b" + 160 * "d" + "b" + 88 * "d"
+
+
+@pytest.mark.parametrize(("keep", "asynchronous"), [(1, False), (2, True), (5, False)])
+def test_keep_steps(tmp_path: Path, sparse_states: States, keep: int, asynchronous: bool) -> None:
+    """So many restore; what they do not need is gone at once, also after a resume."""
     path, states = tmp_path / "run.lcc", sparse_states(12)
+    options = {"base_every": 2, "keep_steps": keep, "asynchronous": asynchronous}
     seen = []
-    options: dict[str, Any] = {"base_every": 2, "keep_bases": 2, "asynchronous": True}
-    with codec.Checkpointer(path, **options) as checkpoints:
-        for step, state in enumerate(states):
-            saved = checkpoints.save(step, state)
-            assert saved.kind == ("delta" if step % 3 else "base")
-            seen.append(kinds(path))
-    assert seen == ["b", "bd", "bdd", "bddb", "bddbd", "bddbdd"] + ["bddb", "bddbd", "bddbdd"] * 2
+    for steps in (range(5), range(5, 12)):
+        with codec.Checkpointer(path, resume=True, **options) as checkpoints:
+            for step in steps:
+                assert checkpoints.save(step, states[step]).kind == (
+                    "delta" if step % 3 else "base"
+                )
+                seen.append(kinds(path))
+    bases = "bddbddbddbdd"
+    for step, left in enumerate(seen):
+        first = max(step - keep + 1, 0)
+        assert left == bases[first - first % 3 : step + 1], step
     report = codec.verify(path)
-    assert (report.problems, report.steps) == ((), (6, 7, 8, 9, 10, 11))
-    damage(path / "00000009.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="restored step 8 instead of 11"):
-        assert codec.restore(path)["n"] == 8
+    assert (report.problems, report.steps[-keep:]) == ((), tuple(range(12))[-keep:])
+
+
+def test_bases_come_early_where_steps_are_kept(tmp_path: Path) -> None:
+    """With three steps, the files never take more than 3.2 times the bytes of a base."""
+    path, rng, w = tmp_path / "run.lcc", np.random.default_rng(0), np.zeros(100_000, np.float32)
+    most = 0
+    with codec.Checkpointer(path, keep_steps=3) as checkpoints:
+        for step in range(60):
+            w = w + rng.normal(size=w.size).astype(np.float32)
+            checkpoints.save(step, {"w": w})
+            most = max(most, codec.Chain(path).nbytes)
+    assert 2 * w.nbytes < most <= 3.2 * w.nbytes
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_compact_beside_a_training(
+    tmp_path: Path, sparse_states: States, asynchronous: bool
+) -> None:
+    """The chain goes on from the base, with the track and the tables that it had."""
+    states, left, digests = sparse_states(12), tmp_path / "left", []
+    save_all(left, states, bits=2)
+    with codec.Checkpointer(tmp_path / "c", 2, asynchronous=asynchronous) as checkpoints:
+        with pytest.raises(codec.errors.ChainNotFoundError):
+            checkpoints.compact()
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+            if step == 5:
+                assert checkpoints.compact(3).records == (6, 3)
+            if step == 8:
+                checkpoints.compact()
+                assert checkpoints.restore()["n"] == 8
+    assert kinds(tmp_path / "c") == "bddd"
+    for path in (left, tmp_path / "c"):
+        chain = codec.Chain(path)
+        digests.append([chain.at(step).track.digest for step in (8, 9, 10, 11)])
+    assert digests[0] == digests[1]
+    assert codec.verify(tmp_path / "c").ok
+
+
+def test_a_compaction_that_cannot_read_what_it_leaves(tmp_path: Path, monkeypatch: Patch) -> None:
+    """The chain goes on with a base."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(3):
+            checkpoints.save(step, {"w": np.full(9, step, np.float32)})
+        with monkeypatch.context() as patch:
+            patch.setattr(codec.Chain, "newest", mock.Mock(side_effect=codec.ChainError("broken")))
+            with pytest.raises(codec.ChainError, match="broken"):
+                checkpoints.compact()
+        assert checkpoints.save(3, {"w": np.full(9, 3, np.float32)}).kind == "base"
+    assert codec.verify(path).steps == (2, 3)
 
 
 def test_history_that_cannot_be_removed(
     tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The save stands; what could not be removed goes with the next base."""
-    path, unlink = tmp_path / "run.lcc", os.unlink
+    """The save stands; what could not be removed goes with the next one. A part that is gone
+    is no damage."""
+    path, unlink, removed = tmp_path / "run.lcc", os.unlink, []
 
     def refuse(path: Any, *args: Any, **kwargs: Any) -> None:
         if str(path).endswith(".safetensors"):
-            raise PermissionError(13, "Permission denied")
+            if removed:
+                raise PermissionError(13, "Permission denied")
+            removed.append(path)
         unlink(path, *args, **kwargs)
 
-    with codec.Checkpointer(path, base_every=1, keep_bases=2) as checkpoints:
+    with codec.Checkpointer(path, base_every=1, keep_steps=2) as checkpoints:
         with monkeypatch.context() as patch:
             patch.setattr(os, "unlink", refuse)
             for step in range(5):
                 checkpoints.save(step, {"w": np.full(8, step, np.float32)})
-            assert kinds(path) == "bdbdb"
+                assert codec.verify(path).ok
+            assert kinds(path) == "bbdb"  # the delta of step 1 is gone
             assert "old records may not all have been removed: " in caplog.text
         checkpoints.save(5, {"w": np.zeros(8, np.float32)})
-        checkpoints.save(6, {"w": np.zeros(8, np.float32)})
-    assert kinds(path) == "bdb"
-    assert codec.verify(path).steps == (4, 5, 6)
+    assert kinds(path) == "bd"
+    assert codec.verify(path).steps == (4, 5)

@@ -32,13 +32,13 @@ def records(path: Path) -> dict[str, bytes]:
 
 @BOTH
 def test_a_closed_checkpointer_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
-    """Another one is at work there; with base_every and keep_bases a save would remove records."""
-    path, settings = tmp_path / "run.lcc", {"base_every": 2, "keep_bases": 2}
+    """Another one is at work there; with base_every and keep_steps a save would remove records."""
+    path, settings = tmp_path / "run.lcc", {"base_every": 2, "keep_steps": 2}
     with codec.Checkpointer(path, **settings, asynchronous=asynchronous) as closed:
         saved = closed.save(0, state_of(0))
     closed.close()
     assert saved.kind == "base"
-    with codec.Checkpointer(path, resume=True, base_every=None) as living:
+    with codec.Checkpointer(path, resume=True, restore_work=None) as living:
         for step in range(1, 6):
             living.save(step, state_of(step))
         before = records(path)
@@ -98,7 +98,7 @@ def lose(path: Path, how: str) -> None:
 def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
     """For another one may hold it by now."""
     path = tmp_path / "run.lcc"
-    first = codec.Checkpointer(path, base_every=1, keep_bases=2)
+    first = codec.Checkpointer(path, base_every=1, keep_steps=2)
     first.save(0, state_of(0))
     lose(path, how)
     with codec.Checkpointer(path, resume=True) as second:  # nobody keeps it out

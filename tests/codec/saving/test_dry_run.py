@@ -41,7 +41,7 @@ def states(n: int) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.describe())
 def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
     v, front, mine = choice, Front(Policy()), None
-    with codec.Checkpointer(tmp_path / "c.lcc", **v.header(), base_every=None) as checkpointer:
+    with codec.Checkpointer(tmp_path / "c.lcc", **v.header(), restore_work=None) as checkpointer:
         for i, state in enumerate(states(8)):
             step = 95 + i  # the number gets a digit more on the way
             parts, layout = front.look_at(state)

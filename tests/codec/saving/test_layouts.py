@@ -178,7 +178,7 @@ def test_most_of_a_state_is_a_base(tmp_path: Path) -> None:
 def test_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> None:
     """Everything restores as before."""
     path, states = tmp_path / "run.lcc", [s for s in changing_states[:7] for _ in range(3)]
-    save_all(path, states, base_every=None)
+    save_all(path, states, restore_work=None)
     before = all_bits(path)
     codec.pack(path, tmp_path / "run.lcc.zip")
     assert codec.verify(tmp_path / "run.lcc.zip").steps == tuple(range(21))
@@ -186,9 +186,9 @@ def test_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> N
     assert files(tmp_path / "again") == files(path)
     half = tmp_path / "half"
     save_all(half, states[:10])
-    codec.compact(half, base=True)
+    codec.compact(half, 4)
     save_all(half, states[10:], 10, resume=True)
-    codec.compact(half, base=True)
+    codec.compact(half, 12)
     after = all_bits(half)
     assert min(after) == 9
     assert after == {step: before[step] for step in after}

@@ -154,7 +154,7 @@ def test_that_look_does_not_grow_with_the_chain(tmp_path: Path, monkeypatch: Pat
     for name in ("stat", "utime", "listdir", "scandir"):
         monkeypatch.setattr(os, name, counted(name))
     of_saves = []
-    with codec.Checkpointer(path, base_every=None) as checkpoints:
+    with codec.Checkpointer(path, restore_work=None) as checkpoints:
         for step in range(20):
             calls.clear()
             if step == 15:

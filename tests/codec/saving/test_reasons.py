@@ -120,7 +120,7 @@ def test_another_version_and_compact(tmp_path: Path, monkeypatch: Patch) -> None
     with codec.Checkpointer(path, resume=True) as checkpoints:
         assert checkpoints.save(1, state(1)).reason == Reason.ANOTHER_VERSION
         assert checkpoints.save(2, state(2)).reason is None
-    codec.compact(path, base=True)
+    codec.compact(path)
     chain = codec.Chain(path)
     assert chain.entries[-1].kind == "base"
     assert chain.read(chain.entries[-1]).reason == Reason.ASKED

@@ -75,7 +75,7 @@ def test_an_exact_chain_stays_exact(opened: Opened, run: Path, policy: Any, capl
         assert flat(codec.restore(run)) == flat(state(step))
         assert not lossy_in(run)
         if step == 3:
-            codec.compact(run, base=True)
+            codec.compact(run)
     assert not said(caplog)
 
 
@@ -106,7 +106,7 @@ def test_every_setting_goes_on(
         assert ("ema/w" in lossy_in(run)) == ("ema/*" in (policy or {}))
         assert ("note" in codec.restore(run)) == (policy is None and step == 0)
         if step == 2:
-            codec.compact(run, base=True)
+            codec.compact(run)
     deltas = [p.delta.coding for p in codec.Chain(run).replay() if p.delta and p.step > 4]
     assert deltas == [Coding.safe(**coding)]
     assert not said(caplog)

@@ -278,7 +278,7 @@ def values_in(path: Path) -> list[int]:
 
 def test_logs_that_grow(tmp_path: Path) -> None:
     path, n = tmp_path / "run.lcc", 60
-    with codec.Checkpointer(path, base_every=None, asynchronous=True) as checkpoints:
+    with codec.Checkpointer(path, restore_work=None, asynchronous=True) as checkpoints:
         for step in range(1, n):
             saved = checkpoints.save(step, state_of(step))
     assert saved.kind == "delta"
@@ -378,7 +378,7 @@ def test_an_edit_that_leads_to_no_value_is_refused(
         lambda: codec.restore(path, 1),
         lambda: [p.whole() for p in codec.Chain(path).replay()],
         lambda: codec.Checkpointer(path, resume=True),
-        lambda: codec.compact(path, base=True),
+        lambda: codec.compact(path),
     ):
         with pytest.raises(MalformedRecordError, match=r"00000001.*after their edits"):
             read()
@@ -427,5 +427,5 @@ def test_values_that_no_base_can_hold_are_refused_in_a_delta(
         with pytest.raises(DTypeError, match="'log' alone"):
             checkpoints.save(20, state)
     assert codec.Chain(tmp_path / "run.lcc").steps == tuple(range(20))
-    codec.compact(tmp_path / "run.lcc", base=True)
+    codec.compact(tmp_path / "run.lcc")
     assert codec.verify(tmp_path / "run.lcc").ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from codec.saving.checkpointer import Front
 from codec.scheme import measures
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
-from codec.scheme.limits import CHANGE, LOOK
+from codec.scheme.limits import CHANGE, LOOK, OCTAVE
 from codec.scheme.measures import Scale
 from codec.scheme.payload import ROW_NBYTES
 from codec.scheme.pieces import Pieces
@@ -326,3 +327,43 @@ def test_sizes_of_tensors_of_zeros_and_extremes() -> None:
     extremes = [np.full(9, value, F32) for value in (0, 3e38, 1e-45, np.nan)]
     sizes = measures.sizes_of([*extremes, np.empty(0, F32)])
     assert ((sizes > 0) & np.isfinite(sizes)).all()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_training_goes_on_from_moments_with_noise(tmp_path: Path, asynchronous: bool) -> None:
+    """Of up to half a step, around the track; the same for a step, and for no other reader."""
+    path, rng, seen = tmp_path / "run.lcc", np.random.default_rng(0), []
+    m, v = np.zeros(4000, F32), np.zeros(4000, F32)
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        for step in range(3):
+            m[9:] = rng.standard_normal(3991)
+            v[9:] = 10.0 ** -rng.integers(0, 12, 3991)
+            moments = {"exp_avg": m * np.sqrt(v), "exp_avg_sq": v}
+            checkpoints.save(step, {"model": {"w": m}, "optimizer": {"state": moments}})
+            seen.append(checkpoints.restore() or {})
+    base = codec.restore(path, 0)  # which has nothing to make up for
+    assert np.array_equal(
+        seen[0]["optimizer"]["state"]["exp_avg_sq"], base["optimizer"]["state"]["exp_avg_sq"]
+    )
+    track, again = codec.restore(path), checkpoints.restore() or {}
+    assert seen[2]["model"]["w"].tobytes() == track["model"]["w"].tobytes()
+    at, noisy, repeated = (s["optimizer"]["state"] for s in (track, seen[2], again))
+    rise = risen(noisy, at)
+    assert not np.array_equal(rise, risen(seen[1]["optimizer"]["state"], second_step(path)))
+    share = (noisy["exp_avg"] - at["exp_avg"])[9:] / np.sqrt(at["exp_avg_sq"][9:])
+    for noise, step, name in ((rise, 0.25, "exp_avg_sq"), (share, 0.5, "exp_avg")):
+        assert np.abs(noise).max() <= step * 0.5001
+        assert abs(noise.mean()) < step / 20
+        assert noise.std() == pytest.approx(step / 12**0.5, rel=0.1)
+        assert repeated[name].tobytes() == noisy[name].tobytes()
+        assert not noisy[name][:9].any()
+
+
+def risen(moments: Arrays, track: Arrays) -> np.ndarray:
+    """By how many octaves second moments lie above the track, without those that are 0."""
+    bits, before = (x["exp_avg_sq"][9:].view(np.int32) for x in (moments, track))
+    return (bits - before) / OCTAVE
+
+
+def second_step(path: Path) -> Arrays:
+    return codec.restore(path, 1)["optimizer"]["state"]  # type: ignore[no-any-return]

@@ -58,7 +58,7 @@ def test_a_chain_elsewhere(
                 checkpoints.save(step, {"w": weights + np.float32(step / 8), "step": step})
     assert codec.verify(path).ok
     assert codec.restore(path)["step"] == 5
-    codec.compact(path, base=True)
+    codec.compact(path)
     codec.pack(path, tmp_path / "run.lcc.zip")
     assert codec.restore(tmp_path / "run.lcc.zip")["step"] == 5
     assert not list(path.glob(f"{directory.TEMPORARY}*"))

@@ -237,7 +237,7 @@ def test_the_same_chain_as_on_disk(
     with pytest.raises(ArchiveError, match=r"^memory://bucket/run\.lcc\.zip: ends too early"):
         codec.Chain("memory://bucket/run.lcc.zip")
 
-    changes = [codec.compact(path, base=True) for path in (URL, here)]
+    changes = [codec.compact(path) for path in (URL, here)]
     assert len({(c.records, c.nbytes) for c in changes}) == 1
     assert codec.verify(URL) == codec.verify(here)
     upkeep.unpack(URL, "memory://bucket/copy.lcc")
@@ -509,9 +509,9 @@ def test_a_copy_that_is_cut_short(monkeypatch: Patch, store: dict[str, Any]) -> 
     training.check(FLAKY)
 
 
-@pytest.mark.parametrize("keep_bases", [None, 2])
+@pytest.mark.parametrize("keep_steps", [None, 2])
 def test_a_base_of_the_writer_before_comes_late(
-    keep_bases: int | None, store: dict[str, Any], monkeypatch: Patch
+    keep_steps: int | None, store: dict[str, Any], monkeypatch: Patch
 ) -> None:
     """Its parent is the one that the next writer went on from as well: two chains of one. What the
     writer that lives has saved is what remains, and none of it is removed as too old."""
@@ -524,7 +524,7 @@ def test_a_base_of_the_writer_before_comes_late(
     late = "/bucket/run.lcc/00000098.base.safetensors"
     base = store.pop(late)  # on its way as yet
     fsspec.filesystem("memory").pipe_file(f"/bucket/run.lcc/{WRITER}", b"[]")  # killed as well
-    with codec.Checkpointer(FLAKY, resume=True, base_every=2, keep_bases=keep_bases) as checkpoints:
+    with codec.Checkpointer(FLAKY, resume=True, base_every=2, keep_steps=keep_steps) as checkpoints:
         for step in (96, 97, 98, 99):
             training.save(checkpoints, step)
         store[late] = base
@@ -538,11 +538,11 @@ def test_a_base_of_the_writer_before_comes_late(
     training.check(FLAKY)  # all are there: nothing is removed while something may come
     assert store[f"{late}.unusable"].getvalue() == base.getvalue()
     monkeypatch.setattr("codec.storage.lease.LATE", 0)
-    with codec.Checkpointer(FLAKY, resume=True, base_every=2, keep_bases=keep_bases) as checkpoints:
+    with codec.Checkpointer(FLAKY, resume=True, base_every=2, keep_steps=keep_steps) as checkpoints:
         for step in range(110, 116):
             training.save(checkpoints, step)
     bases = [name for name in names(store) if name.endswith(".base.safetensors")]
-    assert (len(bases) == 2) == (keep_bases == 2)
+    assert (len(bases) == 1) == (keep_steps == 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -1322,11 +1322,11 @@ def test_s3_asynchronously_and_in_commands(
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
     assert main(["pack", S3, "-o", zipped]) == main(["restore", S3, "-o", file]) == 0
     assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
-    assert main(["compact", S3, "--base"]) == 0
+    assert main(["compact", S3]) == 0
     assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
     capsys.readouterr()
     assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
-    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "4 records"]
+    assert re.findall(r"\w+ records", capsys.readouterr().out) == ["3 records", "1 records"]
     with pytest.raises(SystemExit):
         main(["pack", S3, "-o", "s3://bucket/other.lcc.zip"])
     assert main(["verify", "s3://bucket/none.lcc"]) == 1

@@ -19,6 +19,7 @@ from codec.scheme.coding import Coding
 from lcviz.lab import records as module
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents, read_heads
+from tests.compaction import add_base
 
 Patch = pytest.MonkeyPatch
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -223,7 +224,7 @@ def test_missing_and_foreign_records(tmp_path: Path) -> None:
 def test_a_compacted_chain(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 14)
     before = contents(path)
-    codec.compact(path, base=True)
+    add_base(path)
     write(path, 18, 14)
     for file in path.glob("*.safetensors"):
         if int(file.name[:8]) < 39 or file.name.startswith("00000039.delta"):

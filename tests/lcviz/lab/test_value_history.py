@@ -19,6 +19,7 @@ from lcviz.lab.value_history import (
     read_stretch,
     stretches_of,
 )
+from tests.compaction import add_base
 
 STEPS = 10
 AT = (1, 2)
@@ -68,7 +69,7 @@ def source(request: pytest.FixtureRequest, path: Path, tmp_path: Path) -> Path:
     copied = tmp_path / "run.lcc"
     shutil.copytree(path, copied)
     if request.param == "compacted":
-        codec.compact(copied, 4, base=True)
+        add_base(copied)
     return copied
 
 

@@ -183,7 +183,7 @@ def in_a_new_process(
     task.model.load_state_dict(codec.restore(chain, newest))
     training = demo_models.Training(task, s.optimizer, s.lr, s.momentum, s.batch_size)
     with codec.Checkpointer(
-        chain, **s.coding.header(), base_every=None, resume=True
+        chain, **s.coding.header(), restore_work=None, resume=True
     ) as checkpoints:
         for iteration in range(newest + 1, iterations + 1):
             training.iterate(iteration)

@@ -33,7 +33,7 @@ def test_tried_against_a_chain_of_its_own(make_case: MakeCase, tmp_path: Path) -
     assert len(found) == 9 * 2 * 3
     for v, trial in list(found.items())[::5]:
         path = tmp_path / f"{v.describe()}.lcc"
-        with codec.Checkpointer(path, **v.header(), base_every=None) as checkpointer:
+        with codec.Checkpointer(path, **v.header(), restore_work=None) as checkpointer:
             checkpointer.save(0, case.before)
             told = checkpointer.save(7, case.after)
         assert told.delta is not None
@@ -85,7 +85,7 @@ def test_a_budget_pays_for_the_header(make_case: MakeCase, tmp_path: Path) -> No
     scope = "tensor"
     case, own = make_case(5), Coding(None, scope, "runlength", 0.2)
     with codec.Checkpointer(
-        tmp_path / "c.lcc", None, scope, budget=own.budget, base_every=None
+        tmp_path / "c.lcc", None, scope, budget=own.budget, restore_work=None
     ) as checkpointer:
         checkpointer.save(0, case.before)
         told = checkpointer.save(7, case.after)

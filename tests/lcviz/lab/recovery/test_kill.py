@@ -26,7 +26,7 @@ INTERVAL, LAST, CAP = 3, 14, 15
 def crash_of(chain: Path, of: Workload = OF, went_on: int | None = None) -> Crash:
     """A training that saved with LC alone and died at LAST; once it fell back to went_on."""
     training = of.training(2)
-    with codec.Checkpointer(chain, bits=2, base_every=None) as checkpoints:
+    with codec.Checkpointer(chain, bits=2, restore_work=None) as checkpoints:
         checkpoints.save(0, training.task.model.state_dict())
         for t in range(1, LAST + 1):
             training.iterate(t)
@@ -100,7 +100,7 @@ def test_what_comes_later_in_the_chain_is_not_looked_at(
 ) -> None:
     """The run may go on while its race is under way."""
     longer = crash_of(tmp_path / "run.lcc")
-    with codec.Checkpointer(longer.ours.chain, bits=2, base_every=None, resume=True) as goes_on:
+    with codec.Checkpointer(longer.ours.chain, bits=2, restore_work=None, resume=True) as goes_on:
         state = codec.restore(longer.ours.chain)
         goes_on.save(15, {name: tensor + 1 for name, tensor in state.items()})
     again = raced(longer)

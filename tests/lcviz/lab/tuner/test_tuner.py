@@ -89,7 +89,7 @@ def test_sizes_and_distances_are_those_of_a_real_chain(tuned: Tuned, tmp_path: P
     (c,) = (c for c in tuned.candidates if c.setting == setting)
     fails = {just_before_a_checkpoint(t, interval) for t in failure_points(48)}
     distances, nbytes, start = [], [], {}
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=2, base_every=None) as checkpoints:
+    with codec.Checkpointer(tmp_path / "run.lcc", bits=2, restore_work=None) as checkpoints:
         for number, moment in enumerate(SERIES):
             state = {n: a.copy() for n, a in moment.arrays.items()}
             start = start or state
@@ -122,7 +122,7 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
     setting = Setting(Coding(budget=budget), 1)
     (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
     with codec.Checkpointer(
-        tmp_path / "run.lcc", setting.coding.bits, budget=budget, base_every=None
+        tmp_path / "run.lcc", setting.coding.bits, budget=budget, restore_work=None
     ) as checkpoints:
         saved = [checkpoints.save(step, state) for step, state in states.items()]
     assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
