@@ -67,7 +67,8 @@ class Objects:
         self._access: dict[str, Access] = {}
         for name, value in objects.items():
             if callable(getattr(value, "named_parameters", None)):
-                value = whole(value)
+                value = bare(value)
+                refuse_parts(value)
                 is_trained = not trained or any(id(p) in trained for p in value.parameters())
                 self.modules[name] = MODEL if is_trained else AVERAGE
             if (access := _access(value)) is None:
@@ -170,15 +171,14 @@ def state_of(model: Any) -> dict[str, Any]:
 
     Raises ShardedError if this process holds only a part of it.
     """
-    state: dict[str, Any] = whole(model).state_dict()
+    model = bare(model)
+    refuse_parts(model)
+    state: dict[str, Any] = model.state_dict()
     return state
 
 
-def whole(model: Any) -> Any:
-    """The model without the wrappers that add a prefix to every name.
-
-    Raises ShardedError if this process holds only a part of it.
-    """
+def bare(model: Any) -> Any:
+    """The model without the wrappers that add a prefix to every name."""
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
     while True:
@@ -187,7 +187,6 @@ def whole(model: Any) -> Any:
         elif COMPILED in dict(model.named_children()):
             model = model.get_submodule(COMPILED)
         else:
-            refuse_parts(model)
             return model
 
 

@@ -105,6 +105,43 @@ def test_saved_loaded_and_gone_on(loop: Loop, tmp_path: Path) -> None:
     assert codec.verify("run.lcc").ok
 
 
+@pytest.mark.parametrize("settings", [EXACT, {}], ids=["exact", "lossy"])
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_a_chain_in_place_of_accelerate_s_files(
+    loop: Loop, settings: dict[str, Any], n_models: int
+) -> None:
+    """Models and optimizers are in the chain alone; load_state takes them from there."""
+    second = [loop.accelerator.prepare(torch.nn.Linear(3, 3)) for _ in range(n_models - 1)]
+    with loop.Hook(loop.accelerator, "run.lcc", whole=True, **settings):
+        for name in "abc":
+            loop.step()
+            loop.accelerator.save_state(name)
+        files = {p.name for name in "abc" for p in Path(name).iterdir()}
+        assert files == {"lcc.json", "random_states_0.pkl"}
+        at, expected = loop.weights, loop.step() or loop.weights
+        with torch.no_grad():
+            for module in second:
+                module.weight.zero_()
+        loop.step(9)
+        loop.accelerator.load_state("c")
+        assert all(module.weight.any() for module in second)
+        tolerance = {"rtol": 0.0, "atol": 0.0 if settings else 0.1}  # a step
+        torch.testing.assert_close(loop.weights, at, **tolerance)
+        loop.step()
+        torch.testing.assert_close(loop.weights, expected, **tolerance)
+        assert loop.accelerator._optimizers == [loop.optimizer]
+        loop.accelerator.save_state("d")
+    loop.accelerator.save_state("e")  # closed: Accelerate's own files are back
+    assert {"model.safetensors", "optimizer.bin"} <= {p.name for p in Path("e").iterdir()}
+    with loop.Hook(loop.accelerator, "plain.lcc", **EXACT):
+        loop.accelerator.save_state("f")
+    with (
+        loop.Hook(loop.accelerator, "plain.lcc", whole=True, **EXACT),
+        pytest.raises(StepNotFoundError, match=r"plain\.lcc has no whole state of this folder"),
+    ):
+        loop.accelerator.load_state("f")
+
+
 def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
     """Its step is not that of the chain, though the number is there."""
 
