@@ -51,11 +51,11 @@ def newest_intact(folder: Path) -> Newest:
     """
     if not folder.is_dir():
         raise SettingsError(f"{folder}: is not a folder")
-    names = {path.name for path in folder.iterdir()}
-    if names & {METADATA, TRAINER_STATE} or guard.is_chain(folder):
+    candidates = _candidates(folder)
+    marks = {METADATA} if any(path.is_dir() for path in candidates) else {METADATA, TRAINER_STATE}
+    if any((folder / name).exists() for name in marks) or guard.is_chain(folder):
         raise SettingsError(f"{folder}: is a checkpoint; give the folder that holds several")
     problems: list[tuple[Path, str]] = []
-    candidates = _candidates(folder)
     for path in _newest_first(candidates):
         try:
             alike = [p for p in candidates if p != path and _form(p) == _form(path)]
@@ -69,11 +69,14 @@ def newest_intact(folder: Path) -> Newest:
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, and empty folders with names like theirs."""
-    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    """The checkpoints in a folder, and empty folders with names like theirs.
+
+    Where there are such folders, files beside them are none: a Trainer puts its last model there.
+    """
+    paths = [p for p in sorted(folder.iterdir()) if p.exists() and not p.name.startswith(".")]
     found = [path for path in paths if any(map(_is_weights, _files(path)))]
     forms = {_form(path) for path in found if path.is_dir()}
-    return [path for path in paths if path in found or (path.is_dir() and _form(path) in forms)]
+    return [path for path in paths if path.is_dir() and _form(path) in forms] or found
 
 
 def _is_weights(path: Path) -> bool:
@@ -224,7 +227,11 @@ def _check_records(folder: Path, described: Sequence[Any]) -> None:
     except ImportError as exc:
         raise SourceError("cannot be checked without torch") from exc
     step = step_at(folder)
-    for needs in {records_in(of, step) for of in described}:
+    try:
+        chains = {records_in(of, step) for of in described}
+    except (TypeError, KeyError, ValueError) as exc:
+        raise SourceError(f"{DAMAGED} ({type(exc).__name__}: {exc})") from exc
+    for needs in chains:
         if problems := chain_of(step.run, needs).verify().problems:
             raise SourceError(problems[0])
 

@@ -154,6 +154,10 @@ def test_a_folder_lacks_what_the_others_have(tmp_path: Path, capsys: Capture) ->
     code, out, err = newest(tmp_path, capsys)
     assert (code, out) == (3, f"{paths[1]}\n")
     assert err == f"passed over: {paths[2]}: optimizer.pt is missing: the save did not end\n"
+    for file in (paths[0] / "trainer_state.json", paths[0] / "training_args.bin"):
+        shutil.copy(file, tmp_path)  # the end of a training
+    (tmp_path / "latest").symlink_to("nowhere")
+    assert newest(tmp_path, capsys)[:2] == (code, out)
     (paths[1] / "optimizer.pt").unlink()  # it need not be there
     assert newest(tmp_path, capsys)[0] == 0
 
@@ -185,14 +189,20 @@ class Harmful:
         return os.mkdir, ("harm",)
 
 
+class Metadata:
+    """As DCP's, of a ChainWriter. described: its records."""
+
+    def __init__(self, described: Any) -> None:
+        self.storage_data = {0: {"of": described}}
+
+
 def test_nothing_in_a_checkpoint_runs(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "run"
-    (folder / "step-1").mkdir(parents=True)
+    folder.mkdir()
     harmful = pickle.dumps(Harmful())
-    (folder / "step-1/.metadata").write_bytes(harmful)
     (folder / "step-2.pt").write_bytes(harmful)
     torch.save(Harmful(), folder / "step-3.pt")  # whole, whatever it would do
     torch.save(state(0), folder / "step-0.pt", _use_new_zipfile_serialization=False)
@@ -202,8 +212,13 @@ def test_nothing_in_a_checkpoint_runs(
     code, out, err = newest(folder, capsys)
     assert (code, out) == (1, "")
     assert "step-2.pt: not a torch.save file: it is a plain pickle" in err
-    assert "step-1: .metadata: the file is truncated or damaged" in err
     assert "step-0.pt: is a torch.save file from before torch 1.6, without checksums" in err
+    (folder / "step-4").mkdir()
+    for metadata in (harmful, pickle.dumps(Metadata({"rank": 0}))):
+        (folder / "step-4/.metadata").write_bytes(metadata)
+        code, out, err = newest(folder, capsys)
+        assert (code, out) == (1, "")
+        assert "step-4: .metadata: the file is truncated or damaged" in err
     assert not (tmp_path / "harm").exists()
 
 
