@@ -172,6 +172,8 @@ class Checkpointer:
                     train(step)
                     checkpoints.save(step)
 
+        The range stays the loop's own: only the loop knows what a step is, and when to stop.
+
         If there is a chain, this loads its newest step into the objects, and sets the random states
         of Python, numpy, torch and all devices in use, which every save stores. So make everything
         that draws random numbers before. In the main thread, SIGTERM lets the save under way end
