@@ -3,8 +3,10 @@
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
     t = codec.Tracker({"w": u0}, bits=2)       deltas to the tracked state
-    with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
-        c.save(step, model.state_dict())
+    with codec.Checkpointer.of("run.lcc", model=model, optimizer=optimizer) as checkpoints:
+        for step in range(checkpoints.next_step, 1000):        a chain of records on disk
+            ...
+            checkpoints.save(step)
     state = codec.restore("run.lcc")
     for update in codec.follow("run.lcc", model):     newer steps, as they are saved
         ...

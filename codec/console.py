@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, NoReturn
 
-OK, BAD_DATA, WRONG_USE, INTERRUPTED = 0, 1, 2, 130  # exit codes
+OK, BAD_DATA, WRONG_USE, OLDER, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 
 
 class UsageError(Exception):

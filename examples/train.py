@@ -3,8 +3,8 @@
     PYTHONPATH=. python examples/train.py --steps 300
 
 A small network on scikit-learn's digits. Every iteration saves into run.lcc; started again, the
-same command goes on from the newest step there. What the codec needs are three lines: the
-Checkpointer, its `restore` and its `save`.
+same command goes on from the newest step there. The codec needs two lines: `Checkpointer.of` and
+`save`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.998)
     shuffle = torch.Generator().manual_seed(options.seed)
-    order = torch.arange(TRAIN)
+    named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "shuffle": shuffle}
 
     target = {} if options.bits is None else {"bits": options.bits}
     # By default the weights and Adam's moments are lossy, everything else is exact. The first
@@ -53,22 +53,13 @@ def main(arguments: list[str] | None = None) -> None:
     if options.exact:
         policy["*"] = "exact"
 
-    # It locks the directory and sets damaged records at the end aside; then it is certain which
-    # step is the newest. There is none, and nothing to restore, if nothing was saved yet.
+    # It locks the directory, sets damaged records at the end aside, and loads the newest step.
     with (
-        codec.Checkpointer(options.run, policy=policy, resume=True, **target) as checkpoints,
+        codec.Checkpointer.of(options.run, policy=policy, **named, **target) as checkpoints,
         open(options.losses, "a", buffering=1) as losses,  # a line is out once it is written
     ):
-        done, state = checkpoints.step or 0, checkpoints.restore()
-        if state is not None:
-            model.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
-            scheduler.load_state_dict(state["scheduler"])
-            torch.set_rng_state(state["rng"])  # which units dropout takes out next
-            shuffle.set_state(state["shuffle"])
-            order = state["order"]
-
-        for step in range(done + 1, options.steps + 1):
+        order = (checkpoints.restore() or {}).get("order")
+        for step in range(max(checkpoints.next_step, 1), options.steps + 1):
             epoch, batch = divmod(step - 1, TRAIN // BATCH)
             if batch == 0:
                 order = torch.randperm(TRAIN, generator=shuffle)
@@ -82,16 +73,8 @@ def main(arguments: list[str] | None = None) -> None:
             # Told before it is saved: killed in between, this step is done and told once more.
             # The other way round its line would be missing.
             losses.write(f"{step},{float.hex(loss.item())}\n")
-            state = {
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "scheduler": scheduler.state_dict(),
-                "rng": torch.get_rng_state(),
-                "shuffle": shuffle.get_state(),
-                "order": order,  # of the epoch that has begun; written once an epoch
-                "epoch": epoch,
-            }
-            checkpoints.save(step, state)  # when this returns, the step is on disk
+            # When this returns, the step is on disk; the order of the epoch is written once.
+            checkpoints.save(step, {"order": order, "epoch": epoch})
 
     model.eval()
     with torch.no_grad():

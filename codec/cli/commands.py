@@ -16,7 +16,7 @@ from typing import Any
 from codec.caps import names_of, printable
 from codec.chain import upkeep
 from codec.chain.chain import Chain
-from codec.console import BAD_DATA, OK, say
+from codec.console import BAD_DATA, OK, OLDER, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
 from codec.record.exact import PREFIX
 from codec.record.record import stored_layout
@@ -34,6 +34,7 @@ from codec.storage.entry import Entry
 from codec.storage.location import Location
 
 from . import distributed, tensors
+from .newest import newest_intact
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -166,11 +167,32 @@ def _newest_base(chain: Chain) -> tuple[str | None, dict[str, Any], str]:
 
 
 def guard(options: argparse.Namespace) -> int:
-    """Write digests beside a file or directory that is no chain; verify compares them."""
+    """Write digests beside a file or directory that is no chain; verify compares them.
+
+    With --newest, print the path of the newest checkpoint in a folder that is intact, whoever wrote
+    it; why newer ones are not goes to standard error.
+    """
+    if options.newest:
+        return _newest(options)
     guarded = guards.guard(options.path, Progress("reading", "B"))
     answer = {"list": str(guarded.path), "files": guarded.files, "bytes": guarded.nbytes}
     line = f"{guarded.path}: digests of files: {guarded.files:,}, bytes: {guarded.nbytes:,}"
     return _answer(options, answer, line)
+
+
+def _newest(options: argparse.Namespace) -> int:
+    path, problems = newest_intact(options.path)
+    for other, problem in problems:
+        say(f"passed over: {other}: {problem}")
+    rows = [{"path": str(other), "problem": problem} for other, problem in problems]
+    answer = {"path": None if path is None else str(path), "passed_over": rows}
+    if path is None:
+        say(f"{options.path}: no checkpoint there is intact")
+    if options.json:
+        print(json.dumps(answer))
+    elif path is not None:
+        print(path)
+    return BAD_DATA if path is None else OLDER if problems else OK
 
 
 def _verify_guarded(options: argparse.Namespace, path: Path) -> int:

@@ -2,8 +2,8 @@
 
 RUN is a run.lcc directory, a .lcc.zip or the URL of one; the URL's filesystem takes its credentials
 from the environment. Exit codes: 0 all is well; 1 data is damaged or could not be written; 2 wrong
-use; 130 interrupted. With --json, standard output gets one JSON object: the answer, or
-{"error": …}.
+use; 3 the newest checkpoint is damaged, and an older one is named; 130 interrupted. With --json,
+standard output gets one JSON object: the answer, or {"error": …}.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ def _parser(program: str = PROGRAM) -> Parser:
     guard = _command(sub, commands.guard)
     guard.add_argument(
         "path", type=_local_path, help="a .safetensors or .pt file, or a distributed checkpoint"
+    )
+    guard.add_argument(
+        "--newest",
+        action="store_true",
+        help="print the newest intact checkpoint in a folder",
     )
     guard.add_argument("--json", action="store_true", help="answer as one JSON object")
     _add_compress_options(_command(sub, commands.compress))

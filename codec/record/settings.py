@@ -42,7 +42,7 @@ class ChainSettings:
         """From a record's field; the default where it says nothing. Raises MalformedRecordError."""
         coding = coding_of_text(field["coding"], where) if "coding" in field else Coding.safe()
         try:
-            policy = Policy(field.get("policy"))
+            policy = Policy(field.get("policy"), field.get("modules"))
             check_targets(policy.targets)
         except SettingsError as exc:
             expected = "a policy that this version knows"
@@ -52,8 +52,7 @@ class ChainSettings:
     @property
     def field(self) -> dict[str, Any]:
         """As records hold them."""
-        given = {"policy": self.policy.given} if self.policy.given else {}
-        return {"coding": coding_text(self.coding), **given}
+        return {"coding": coding_text(self.coding), **self.policy.field}
 
     def differences(self, before: ChainSettings) -> str:
         """How they differ from earlier ones: "bits=3 instead of distance=0.3, …"; "" if equal."""
@@ -84,7 +83,7 @@ class Overrides:
     """The settings that a caller passes to a writer; they take the place of the chain's.
 
     The fields up to ``distance`` are those of `Coding`, the others those of `Policy`. A field that
-    has its default was not passed.
+    has its default was not passed. Modules are added to the chain's.
 
     Raises:
         SettingsError: A setting is out of range, or two of them contradict each other.
@@ -98,6 +97,7 @@ class Overrides:
     quantizer: str | None = None
     distance: float | None = None
     policy: Mapping[str, str] | None = None
+    modules: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         self.over(ChainSettings.default())
@@ -115,7 +115,8 @@ class Overrides:
         kept = chain.coding.header()
         if not coding.keys().isdisjoint(TARGET):
             kept = {key: kept[key] for key in ("scope", "coder")}
-        policy = Policy(chain.policy.given if self.policy is None else self.policy)
+        patterns = chain.policy.given if self.policy is None else self.policy
+        policy = Policy(patterns, {**chain.policy.modules, **(self.modules or {})})
         check_targets(policy.targets)
         return ChainSettings(Coding.safe(**kept | coding), policy)
 

@@ -1,8 +1,8 @@
 """Exact checkpoints of every optimizer step, at about a third of the state's size: records hold
 gradients, and a restore runs the optimizer's steps again.
 
-    checkpoints = GradientCheckpointer("run.lcc", optimizer)     # hooks into optimizer.step()
-    checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    checkpoints = GradientCheckpointer.of("run.lcc", model=model, optimizer=optimizer)
+    checkpoints.save(step)                                       # hooks into optimizer.step()
     state = restore("run.lcc", optimizer)                        # equal to the last bit
 
 The chain is an ordinary one. Below the key GRADIENTS, a record holds the inputs of the steps since

@@ -34,6 +34,7 @@ from codec.record.reason import Reason
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.history import History
 from codec.saving.saved import Saved
+from codec.state.tree import Default
 
 from .optimizer import OptimizerCopy, described, digest_of, place_of, tensors_of
 from .restore import rerun
@@ -67,7 +68,7 @@ class GradientCheckpointer(Checkpointer):
         keep_steps: As for `Checkpointer`.
         resume: As for `Checkpointer`. To continue without a new base, load what `restore` returns
             into model and optimizer. A chain of another version goes on with a base all the same.
-        storage_options: As for `Checkpointer`.
+        storage_options, default, objects: As for `Checkpointer`.
 
     Raises:
         SettingsError: A setting is out of range, or the optimizer has no parameters.
@@ -83,6 +84,8 @@ class GradientCheckpointer(Checkpointer):
         keep_steps: int | None = None,
         resume: bool | str = False,
         storage_options: Mapping[str, Any] | None = None,
+        default: Default | None = None,
+        objects: Mapping[str, Any] | None = None,
     ) -> None:
         History(base_every, keep_steps)
         optimizer = unwrapped(optimizer)
@@ -95,6 +98,8 @@ class GradientCheckpointer(Checkpointer):
             keep_steps=keep_steps,
             resume=resume,
             storage_options=storage_options,
+            default=default,
+            objects=objects,
         )
         self._optimizer, self._base_every = optimizer, base_every
         self._copy: OptimizerCopy | None = None  # None: the next record is a base

@@ -9,5 +9,6 @@ Read in this order:
     process       that process
     memory        memory that the two share
     call_lock     one call at a time
+    termination   SIGTERM: a save under way ends first
     dry_run       encodes and counts, but does not write: what other settings would have saved
 """

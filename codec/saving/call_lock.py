@@ -26,11 +26,20 @@ class CallLock:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._threads: set[int] = set()  # in a call or waiting for the lock
+        self._next: dict[int, Callable[[], None]] = {}  # by thread, what comes after its call
 
     @property
     def is_fork(self) -> bool:
         """Whether this process is a fork of the one that made the lock."""
         return os.getpid() != self._process
+
+    def after_call(self, act: Callable[[], None]) -> None:
+        """Call ``act`` once this thread's call has ended, at once if it is in none: for signal
+        handlers."""
+        if (thread := threading.get_ident()) in self._threads:
+            self._next[thread] = act
+        else:
+            act()
 
     def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call it when no other thread is in a call.
@@ -55,3 +64,5 @@ class CallLock:
                 return call(*args, **kwargs)
         finally:
             self._threads.discard(thread)
+            if act := self._next.pop(thread, None):
+                act()

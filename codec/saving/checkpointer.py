@@ -3,21 +3,23 @@
     with codec.Checkpointer("run.lcc") as checkpoints:
         checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
 
-This module turns a state into a layout, tensors and values. The recorder writes them, in this
-process or in another one (background).
+`Checkpointer.of` gets the state from the objects of the training. This module turns a state into a
+layout, tensors and values. The recorder writes them, in this process or in another one
+(background).
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from codec.chain.chain import Chain
 from codec.chain.upkeep import Change, check_keep
-from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
+from codec.errors import ChainNotFoundError, DTypeError, LccError, SettingsError, WriteError
 from codec.record.reason import Reason
 from codec.record.settings import Overrides
 from codec.record.track import Track
@@ -25,9 +27,10 @@ from codec.scheme.coding import UNSET
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import load_beside
 from codec.state.moments import with_measures
+from codec.state.objects import Objects, has_state
 from codec.state.policy import Policy, describe_moments, moments_among
 from codec.state.tensors import Layout, signature, to_arrays
-from codec.state.tree import Parts, every_name, flatten
+from codec.state.tree import Default, Parts, converted, every_name, flatten
 from codec.storage.location import Location
 
 from .background import Background
@@ -35,6 +38,7 @@ from .call_lock import CallLock
 from .history import History
 from .recorder import Recorder, Settings, check_resume, check_step
 from .saved import Saved
+from .termination import Termination
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +94,9 @@ class Checkpointer:
             without asynchronous.
         storage_options: For the filesystem of a URL; not needed where credentials come from the
             environment.
+        default: As in json: called for each object that a state cannot hold (a Path, an Enum, a
+            set, a dataclass, a named tuple); returns what to store in its place.
+        objects: Objects by name, see `of`, which also loads them.
 
     Raises:
         SettingsError: A setting is out of range, or makes exact tensors of a chain lossy by
@@ -120,8 +127,14 @@ class Checkpointer:
         asynchronous: bool = False,
         when_busy: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        default: Default | None = None,
+        objects: Mapping[str, Any] | None = None,
     ) -> None:
-        overrides = Overrides(bits, scope, coder, budget, tolerance, quantizer, distance, policy)
+        self._objects = None if objects is None else Objects(objects)
+        modules = self._objects.modules if self._objects else None
+        overrides = Overrides(
+            bits, scope, coder, budget, tolerance, quantizer, distance, policy, modules
+        )
         check_resume(resume)
         history = History(base_every, keep_steps, restore_work)
         if when_busy not in (None, *WHEN_BUSY):
@@ -136,7 +149,8 @@ class Checkpointer:
         self._logged_layout: Layout | None = None
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
-        self._lock = CallLock(location)
+        self._lock, self._default = CallLock(location), default
+        self._termination = Termination(self._lock, self.close)
         settings = Settings(location, overrides, resume, history)
         self._recorder: Recorder | Background
         if asynchronous:
@@ -149,13 +163,61 @@ class Checkpointer:
             self._recorder.close()
             raise
 
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], *, resume: bool | str = True, **named: Any) -> Self:
+        """A Checkpointer that knows the objects of a training: it saves and restores their states.
+
+            with codec.Checkpointer.of("run.lcc", model=model, optimizer=optimizer) as checkpoints:
+                for step in range(checkpoints.next_step, 1000):
+                    train(step)
+                    checkpoints.save(step)
+
+        The range stays the loop's own: only the loop knows what a step is, and when to stop.
+
+        If there is a chain, this loads its newest step into the objects, and sets the random states
+        of Python, numpy, torch and all devices in use, which every save stores. So make everything
+        that draws random numbers before. In the main thread, SIGTERM lets the save under way end
+        before it ends the process; a handler of your own is called after that save.
+
+        The weights of each module are lossy by default whatever its name. Those that none of the
+        optimizers has, averages for example, are coded by themselves.
+
+        Args:
+            path: As for `Checkpointer`.
+            resume: As for `Checkpointer`.
+            named: Settings of a `Checkpointer`; all others are objects by name: modules,
+                optimizers, and whatever has state_dict and load_state_dict (schedulers, scalers,
+                stateful data loaders, your own), or is a random generator.
+
+        Raises:
+            SettingsError: An object has no state to save.
+            ShardedError: This process holds only a part of a module.
+            StateMismatchError: The chain's state does not fit the objects. Also what `Checkpointer`
+                raises.
+        """
+        known = inspect.signature(cls).parameters
+        objects = {k: v for k, v in named.items() if k not in known or has_state(v)}
+        needed = {k for k, parameter in known.items() if parameter.default is parameter.empty}
+        settings = {k: v for k, v in named.items() if k not in objects or k in needed}
+        checkpoints = cls(path, resume=resume, objects=objects, **settings)
+        try:
+            checkpoints._load()
+        except BaseException:
+            checkpoints.close()
+            raise
+        return checkpoints
+
+    def _load(self) -> None:
+        if self._objects and (state := self.restore()) is not None:
+            self._objects.load(state, f"{self._location}, step {self.step}")
+
     def _begin(self, *, policy_is_given: bool) -> None:
         """Take over the settings of the recorder, and log what has changed."""
         if isinstance(self._recorder, Recorder):
             load_beside()  # while the training computes its first iterations
         self.coding, self.policy = self._recorder.settings.coding, self._recorder.settings.policy
         is_checked = self.step is not None and not policy_is_given
-        self._front = Front(self.policy, is_checked=is_checked)
+        self._front = Front(self.policy, self._default, is_checked=is_checked)
         if differences := self._recorder.differences:
             _log.warning("%s: goes on with %s", self._location, differences)
         # A resumed chain logged both when it began, but not moments that come later.
@@ -173,7 +235,12 @@ class Checkpointer:
         """The newest step; None before the first save."""
         return self._recorder.step
 
-    def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
+    @property
+    def next_step(self) -> int:
+        """The step after the newest one; 0 before the first save."""
+        return 0 if self.step is None else self.step + 1
+
+    def save(self, step: int, state: Mapping[Any, Any] | None = None) -> Saved:
         """Append one record. It is on disk when this returns, unless saves are asynchronous.
 
         After an error every earlier step restores. An error of the disk, or of a signal handler,
@@ -183,7 +250,7 @@ class Checkpointer:
             step: The number of the checkpoint, larger than all previous ones.
             state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
                 numbers, texts, bytes and None. `codec.state.tree.flatten` says which types come
-                back as another one.
+                back as another one. With `of`, what to store besides the objects' states.
 
         Returns:
             What was written; its kind is "skipped" if the previous save was still under way. An
@@ -201,7 +268,14 @@ class Checkpointer:
             LockedError: Another writer has taken the chain, or another call is under way.
             WriteError: The disk refuses, or this Checkpointer is closed.
         """
-        return self._lock.run(self._save, step, state)
+        return self._lock.run(self._save_whole, step, state)
+
+    def _save_whole(self, step: int, state: Mapping[Any, Any] | None) -> Saved:
+        self._check_open()
+        state = self._objects.state(state) if self._objects else state
+        if state is None:
+            raise DTypeError("save(step) without a state is for codec.Checkpointer.of")
+        return self._save(step, state)
 
     def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         return self._append(step, state)
@@ -241,8 +315,9 @@ class Checkpointer:
         if patterns := self.policy.suggested_patterns(layout.tensors):
             _log.warning(
                 "%s: %s: stored exactly, every change to the last bit, which takes several times "
-                "the bytes of lossy weights. If these are weights, or averages of weights, pass "
-                "policy={%s}, or save them below 'model'. Set them to 'exact' to silence this",
+                "the bytes of lossy weights. If these are weights, pass policy={%s} (for averages "
+                "of weights 'distance=0.3' instead of 'lossy'), or the modules to "
+                "codec.Checkpointer.of. Set them to 'exact' to silence this",
                 self._location,
                 ", ".join(patterns),
                 ", ".join(f"{p!r}: 'lossy'" for p in patterns),
@@ -276,6 +351,10 @@ class Checkpointer:
             return Chain(self._location).restore(dithers=True)
         except ChainNotFoundError:
             return None
+
+    def parts_of(self, state: Mapping[Any, Any]) -> Parts:
+        """The parts of a state, as `save` stores them. Raises DTypeError or StateMismatchError."""
+        return self._front.parts_of(state)[0]
 
     def compact(self, keep_steps: int = 1) -> Change:
         """Remove all records that the newest steps do not need, see `codec.compact`.
@@ -320,6 +399,8 @@ class Checkpointer:
     def __enter__(self) -> Checkpointer:
         """Raises WriteError once this is closed."""
         self._check_open()
+        if self._objects:
+            self._termination.install()
         return self
 
     def __exit__(
@@ -334,6 +415,8 @@ class Checkpointer:
             if error is None:
                 raise
             _log.error("the newest save failed too: %s", exc)  # the loop's own error comes first
+        finally:
+            self._termination.remove()
 
 
 def _names_below(parts: Parts, places: Collection[str]) -> list[str]:
@@ -356,14 +439,16 @@ def _is_below(name: str, places: frozenset[str]) -> bool:
 class Front:
     """Splits states into parts. The layout is kept as long as it describes them.
 
-    is_checked: the patterns have matched a state of this chain before.
+    default: see `Checkpointer`. is_checked: the patterns have matched a state of this chain before.
 
     Attributes:
         layout: Of the last state.
     """
 
-    def __init__(self, policy: Policy, *, is_checked: bool = False) -> None:
-        self._policy = policy
+    def __init__(
+        self, policy: Policy, default: Default | None = None, *, is_checked: bool = False
+    ) -> None:
+        self._policy, self._default = policy, default
         self._has_checked_policy = is_checked
         self._description: tuple[Any, ...] = ()  # all that the layout depends on
         self.layout = Layout(())
@@ -374,7 +459,7 @@ class Front:
         Raises what `flatten` and `spec_of` raise; SettingsError if a pattern of the policy matches
         nothing in the first state that holds anything.
         """
-        parts = flatten(state, self._policy.is_skipped)
+        parts, state = self.parts_of(state)
         if state and not self._has_checked_policy:
             self._policy.check_matches(every_name(state))
             self._has_checked_policy = True
@@ -385,6 +470,12 @@ class Front:
             self.layout = self._layout_of(parts)
             self._description = description
         return parts, self.layout
+
+    def parts_of(self, state: Mapping[Any, Any]) -> tuple[Parts, Mapping[Any, Any]]:
+        """The parts of a state, and the state as it is stored. Raises what `flatten` raises."""
+        if self._default is not None and isinstance(state, Mapping):
+            state = converted(state, self._default, self._policy.is_skipped)
+        return flatten(state, self._policy.is_skipped), state
 
     def _layout_of(self, parts: Parts) -> Layout:
         moments = moments_among(parts.tensors)

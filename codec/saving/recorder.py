@@ -348,7 +348,7 @@ class Recorder:
         check_exact(position.track.layout, self.settings, chain_settings, self.path)
         self.differences = self.settings.differences(chain_settings)
         self.tracker = Tracker.resume(position.track, self.settings.coding)
-        self._is_policy_new = self.settings.policy.text != chain_settings.policy.text
+        self._is_policy_new = self.settings.policy.field != chain_settings.policy.field
         if position.writer != version.WRITER:  # a delta stores no writer: its base does
             self._pending_reason = Reason.ANOTHER_VERSION
 

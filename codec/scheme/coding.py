@@ -160,13 +160,15 @@ class Coding:
     def of(self, family: Family) -> Coding:
         """The settings of a family of tensors, see `codec.state.policy`.
 
-        Families outside the model that have no target keep all buckets. Of a family of moments only
-        scope and coder count: its steps are those of its target.
+        Without a target of its own it has the record's; a budget is for the model only, others then
+        have the default distance. Of a family of moments only scope and coder count: its steps are
+        those of its target.
         """
-        if family.is_model or family.measure:
-            return self
-        target: dict[str, Any] = {family.target.name: family.target.number} if family.target else {}
-        return self.keeping(**target)
+        if family.target and not family.measure:
+            return self.keeping(**{family.target.name: family.target.number})
+        if self.budget is not None and not (family.is_model or family.measure):
+            return self.keeping(distance=DEFAULT_DISTANCE)
+        return self
 
     def describe(self) -> str:
         """In words: "2 bits, buckets over the whole model, run-length"."""

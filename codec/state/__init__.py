@@ -8,6 +8,7 @@ Read in this order:
     policy        which tensors are lossy, exact or skipped, by name
     moments       which second moment stands beside a first one
     selection     which tensors and values to read, by patterns of their names
+    objects       the objects of a training: their states, and back into them
     modules       loads tensors into torch modules, all or nothing
     tensor_files  .safetensors and .pt files
     file_steps    the step of a file, from its name

@@ -1,8 +1,8 @@
 """Which parts of a state are lossy (approximated), exact (the same bits come back) or skipped.
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg". A lossy tensor may have
-a target of its own, "distance=0.1" or "bits=4". A model's tensors of one target are a family: they
-share an alphabet.
+a target of its own, "distance=0.1" or "bits=4". Weights of one target are a family: they share an
+alphabet. So do averages of weights, which change less than the weights.
 
 An optimizer's moments are lossy too, each in steps of its measure, see `scheme.measures`. They are
 recognised by name, see `moments_among`. Those of one kind are a family, "roots=0.5 exp_avg".
@@ -23,12 +23,15 @@ from typing import Any, TypeAlias
 from codec.errors import SettingsError
 
 from .family import FIRST, MEASURES, OWN, SECOND, Family, Target
+from .family import MODEL as MODEL_FAMILY
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec, spec_of
 
 _log = logging.getLogger(__name__)
 
 LOSSY, EXACT, SKIP = MODES = ("lossy", "exact", "skip")
-Mode: TypeAlias = str | Target  # one of MODES, or a target, which means lossy
+# Modes of a module's tensors without a pattern: lossy, except for STATISTICS.
+MODEL, AVERAGE = KINDS = ("model", "average")
+Mode: TypeAlias = str | Target  # one of MODES or KINDS, or a target, which means lossy
 OPTIONAL = "?"  # after a mode or target: its pattern may match nothing
 TARGETS = ("bits", "tolerance", "distance", *MEASURES)
 # Outermost keys that training loops use for the weights.
@@ -64,20 +67,36 @@ class Policy:
     lossy; the first match counts.
 
     A tensor with several names is exact if any of its names is, and skipped only if all are.
-    Without a matching pattern, the floats of the model are lossy, float64 and tiny tensors apart:
-    those below one of MODELS, and those whose own name has no slash. A batch norm's statistics are
-    exact. An optimizer's moments are in steps of their measure. Everything else is exact.
+    Without a matching pattern, the floats of modules are lossy, float64 and tiny tensors apart:
+    those below one of ``modules`` or MODELS, and those whose own name has no slash. A batch norm's
+    statistics are exact. An optimizer's moments are in steps of their measure. Everything else is
+    exact.
 
     Every pattern has to match a name of the first state, see `check_matches`, unless its mode ends
     with the mark OPTIONAL: {"*/debug": "skip?"}.
-    Raises SettingsError for another mapping.
+
+    Args:
+        patterns: Pattern -> mode.
+        modules: Outermost keys that are known to hold modules -> "model" if it is trained, or
+            "average" if its weights change by other means; the record's target then holds for
+            these weights by themselves.
+
+    Raises:
+        SettingsError: Another mapping.
     """
 
-    def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        patterns: Mapping[str, str] | None = None,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
         names = ", ".join(MODES)
         rule = f"a policy maps patterns of names to {names}, {POSSIBLE_TARGETS}"
         if not isinstance(patterns, Mapping | None):
             raise SettingsError(f'{rule}, as {{"*": "exact"}} does; got {patterns!r}'[:300])
+        if not isinstance(modules, Mapping | None) or not {*(modules or {}).values()} <= {*KINDS}:
+            raise SettingsError(f"modules map names to {' or '.join(KINDS)}; got {modules!r}"[:300])
+        self.modules = dict(modules or {})
         self._patterns: dict[str, Mode] = {}
         self._optional: set[str] = set()  # the patterns that may match nothing
         for pattern, text in (patterns or {}).items():
@@ -97,6 +116,11 @@ class Policy:
             pattern: f"{mode}{OPTIONAL if pattern in self._optional else ''}"
             for pattern, mode in self._patterns.items()
         }
+
+    @property
+    def field(self) -> dict[str, dict[str, str]]:
+        """As records hold it: what is not empty of "policy" and "modules"."""
+        return {k: v for k, v in (("policy", self.given), ("modules", self.modules)) if v}
 
     @property
     def text(self) -> str:
@@ -180,9 +204,14 @@ class Policy:
         if mode := self.mode_by_pattern(name):
             return mode
         name = tree_name or name
-        if target := moments.get(name):
-            return target
-        return LOSSY if family(name).is_model and not name.endswith(STATISTICS) else EXACT
+        if kind := self._kind(name):
+            return EXACT if name.endswith(STATISTICS) else kind
+        return moments.get(name, EXACT)
+
+    def _kind(self, name: str) -> str | None:
+        """The kind of the module that holds a tensor of the tree; None if no module does."""
+        is_model = "/" not in name or is_of_model(name)
+        return self.modules.get(name.partition("/")[0], MODEL if is_model else None)
 
     def spec(
         self,
@@ -209,11 +238,13 @@ class Policy:
         mode = self.mode(name, ties, moments, tree_name=tree_name)
         stored, tree_name = stored_name or name, tree_name or name
         spec = spec_of(stored, value, mode not in (EXACT, SKIP))
-        of_optimizer = is_of_optimizer(tree_name)
+        kind = self._kind(tree_name)
+        of_optimizer = kind is None and is_of_optimizer(tree_name)
         if mode == LOSSY and of_optimizer:
             mode = moments.get(tree_name) or MEASURE_OF.get(_moment_of(_key(stored)), OWN)
         if not isinstance(mode, Target):
-            return replace(spec, family=family(tree_name)) if spec.lossy else spec
+            own = Family(AVERAGE) if kind == AVERAGE else MODEL_FAMILY
+            return replace(spec, family=own) if spec.lossy else spec
         if of_optimizer is not (mode.name in MEASURES):
             possible = f"{', '.join(MODES)}, {POSSIBLE_TARGETS}"
             whose = "an optimizer's" if of_optimizer else "no optimizer's"
@@ -239,7 +270,7 @@ class Policy:
         optimizer_keys = {p for t in floats if is_of_optimizer(t.name) for p in _prefixes(t.name)}
         sizes: Counter[str] = Counter()
         for t in outside:
-            if not family(t.name).is_model and self.mode_by_pattern(t.name) is None:
+            if self._kind(t.name) is None and self.mode_by_pattern(t.name) is None:
                 # The outermost key that has nothing of an optimizer below it.
                 keys = (f"{escaped(p)}/*" for p in _prefixes(t.name) if p not in optimizer_keys)
                 sizes[next(keys, escaped(t.name))] += t.size
@@ -295,16 +326,6 @@ def _names_optimizer(keys: Sequence[str]) -> bool:
 def escaped(name: str) -> str:
     """A pattern that only this name matches."""
     return re.sub(r"([*?[])", r"[\1]", name)
-
-
-def family(name: str) -> Family:
-    """The family of a tensor without a target: the model, else named by the last part of its name.
-
-    An optimizer's moments have other magnitudes than the weights: in one alphabet with them, only
-    the weights would ever be promoted.
-    """
-    is_model = "/" not in name or is_of_model(name)
-    return Family.of("" if is_model else name.rpartition("/")[2])
 
 
 def is_of_model(name: str) -> bool:

@@ -73,6 +73,9 @@ class Parts:
     ties: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
 
+Default = Callable[[Any], Any]  # as in json: what to store in place of an object
+
+
 class StructureError(ValueError):
     """A structure or value that `flatten` did not write. The message says what was found."""
 
@@ -102,6 +105,36 @@ def flatten(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Part
     plain = {"d": [[name, {"t": i}] for i, name in enumerate(f.tensors)]}
     text = "" if structure == plain else dumped(structure)
     return Parts(text, f.tensors, tuple(f.values), tuple(f.fingerprints), f.ties)
+
+
+def converted(
+    value: Any,
+    default: Default,
+    is_skipped: Callable[[str], bool],
+    name: str | None = None,
+    depth: int = 0,
+) -> Any:
+    """A state in which ``default`` has replaced each object that `flatten` does not take.
+
+    What is skipped stays. Containers are new, of the types in which they come back. Raises
+    StateMismatchError for containers, or objects that become others, deeper than MAX_DEPTH.
+    """
+    if type(value) in _KEYS or type(value) in _BYTES or is_number(value) or is_tensor(value):
+        return value
+    if depth > MAX_DEPTH:
+        raise StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
+    if not (tag := _tag(value)):
+        return converted(default(value), default, is_skipped, name, depth + 1)
+    items = [
+        (key, v if is_skipped(below) else converted(v, default, is_skipped, below, depth + 1))
+        for key, below, v in _children(value, tag, name)
+    ]
+    if tag in _SEQUENCES:
+        return _SEQUENCES[tag](child for _, child in items)
+    filled = _MAPPINGS[tag]()
+    for key, child in items:  # update of a Counter would count
+        filled[key] = child
+    return filled
 
 
 def unflatten(parts: Parts) -> dict[Any, Any]:
@@ -367,7 +400,8 @@ class _Flattener:
             return {tag: [dtype, base64.b64encode(data).decode()]}
         raise DTypeError(
             f"{name!r} is a {kind.__name__}; a state holds tensors, numbers, texts, bytes, "
-            f"None, mappings, lists and tuples. To leave it out: policy={{{name!r}: 'skip'}}"
+            f"None, mappings, lists and tuples. To leave it out: policy={{{name!r}: 'skip'}}; to "
+            "store something in its place: default=, as in json.dumps"
         )
 
     def _number(self, value: Any, name: str | None) -> int:
@@ -426,7 +460,10 @@ def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str
             )
         child_name = _joined(name, str(key))
         if child_name in names:
-            raise StateMismatchError(f"two keys of {_shown(name)} are written {child_name!r}")
+            raise StateMismatchError(
+                f"two keys of {_shown(name)} are written {child_name!r}: {key!r} and one of "
+                "another type; rename one of them"
+            )
         names.add(child_name)
         yield key, child_name, child
 

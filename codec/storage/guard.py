@@ -60,7 +60,7 @@ def list_of(path: Path) -> Path:
 def is_guarded(path: Path) -> bool:
     """Whether there are digests for a path, which is no chain."""
     try:
-        return not _is_chain(path) and list_of(path).is_file()
+        return not is_chain(path) and list_of(path).is_file()
     except (OSError, ValueError):  # a name that is too long for another suffix; the root
         return False
 
@@ -80,7 +80,7 @@ def guard(path: Path, progress: Progress = lambda done, total: None) -> Guarded:
     path = _absolute(path)
     if _is_list(path):
         raise SettingsError(f"{path}: is a list of digests; name the file or directory beside it")
-    if _is_chain(path):
+    if is_chain(path):
         raise SettingsError(f"{path}: is a chain, whose records carry their own digests")
     try:
         target = list_of(path)
@@ -160,7 +160,7 @@ def _is_list(path: Path) -> bool:
     return path.suffix == SUFFIX and not path.is_dir()
 
 
-def _is_chain(path: Path) -> bool:
+def is_chain(path: Path) -> bool:
     """Whether this is an archive of records, or a directory with records in it."""
     if path.is_dir():
         return any(entry_of(name, 0) for name in os.listdir(path))

@@ -4,7 +4,6 @@ A plain loop needs only `codec.Checkpointer`; models that are sharded over proce
 
 Read in this order:
     run           the chain of one training
-    states        the state of a model, small tensors as values
     pointer       a small file in a trainer's checkpoint that names a step of a chain
     huggingface   ChainCallback for the Trainer of transformers
     lightning     ChainCallback and ChainCheckpointIO, a callback and a plugin for Lightning

@@ -24,11 +24,11 @@ from typing import Any
 
 from codec.errors import LccError, ParentError, RecordError, StepNotFoundError
 from codec.saving.recorder import check_step
+from codec.state.objects import bare, refuse_parts, sharded, state_of
 
 from . import pointer
 from .pointer import TOKEN, Pointer
 from .run import ChainRun
-from .states import bare, refuse_parts, sharded, state_of
 
 try:
     import accelerate

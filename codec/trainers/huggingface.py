@@ -23,13 +23,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from codec.errors import SettingsError
 from codec.rerun.checkpointer import MAX_STEPS
+from codec.state.objects import random_states, refuse_parts, sharded, state_of
 
 from .run import ChainRun, check_every
-from .states import refuse_parts, sharded, state_of
 
 try:
     from transformers import TrainerCallback
@@ -241,14 +239,8 @@ def _check_whole(args: Any, setting: str) -> None:
 
 
 def _random_states() -> dict[str, Any]:
-    """The states of the random generators, as in a checkpoint of the Trainer."""
+    """The states of the random generators, as in a checkpoint of the Trainer: of one GPU."""
     import torch
 
-    states = {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "cpu": torch.random.get_rng_state(),
-    }
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.random.get_rng_state()
-    return states
+    states = random_states() | {"python": random.getstate()}
+    return states | {"cuda": torch.cuda.get_rng_state()} if "cuda" in states else states

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import SettingsError, StepNotFoundError
+from codec.state.objects import refuse_parts, refuse_shards, sharded, state_of
 from codec.storage.location import path_text
 
 from . import pointer
 from .pointer import TOKEN, Pointer
 from .run import ChainRun, check_every
-from .states import refuse_parts, refuse_shards, sharded, state_of
 
 try:
     # If both are installed, take the one that the training has imported: its Trainer refuses

@@ -23,16 +23,17 @@ from weakref import WeakSet, WeakValueDictionary
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError
+from codec.record.track import Track
 from codec.rerun import GradientCheckpointer
 from codec.rerun import restore as rerun
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.saved import PendingSave, Saved
 from codec.scheme.remainder import describe_behind
 from codec.state.policy import EXACT, OPTIONAL
+from codec.state.tensors import Layout, spec_of, to_arrays
 from codec.storage.location import Location
 
 from .pointer import TOKEN
-from .states import digest_of
 
 _log = logging.getLogger(__name__)
 _open: WeakValueDictionary[str, ChainRun] = WeakValueDictionary()  # by directory, of this process
@@ -163,9 +164,14 @@ class ChainRun:
         return saved
 
     def digest_of(self, state: Mapping[str, Any]) -> str:
-        """The digest of a state, see `states.digest_of`, without what the chain skips. Raises
-        LockedError as `save`."""
-        return digest_of(state, self._writer.policy.is_skipped)
+        """xxh3-128, hex, of a whole state, without what the chain skips.
+
+        Raises LockedError as `save`; DTypeError or StateMismatchError for what a chain cannot hold.
+        """
+        parts = self._writer.parts_of(state)
+        specs = (spec_of(name, tensor, lossy=False) for name, tensor in parts.tensors.items())
+        layout = Layout(tuple(specs), parts.structure)
+        return Track.of(layout, to_arrays(parts.tensors, layout), parts.values).digest
 
     def steps(self) -> tuple[int, ...]:
         """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""

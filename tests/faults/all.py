@@ -16,6 +16,7 @@ from pathlib import Path
 SETS = {
     "kills": ["--random", "2000"],
     "store_kills": ["--random", "150"],
+    "training_kills": ["--kills", "2000"],
     "disks": [],
     "interrupts": ["--random", "1000", "--chains", "200"],
     "hostile": [],

@@ -8,6 +8,7 @@ import runpy
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 HERE = Path(__file__).parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="its limits are Linux's")
+TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="it trains a model")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 # Arguments of a short and of a longer set, and how much each must have done by what it says.
 SETS = {
@@ -63,6 +65,16 @@ SETS = {
             (r" (\d+) remove", 5, 5),
         ],
     ),
+    "training_kills": (
+        "--kills 20",
+        "--kills 200",
+        [
+            (r"(\d+) killed by SIGKILL", 5, 60),
+            (r"(\d+) killed by SIGTERM", 5, 60),
+            (r"(\d+) trainings that ended, exact", 1, 5),
+            (r"(\d+) trainings that ended, lossy", 1, 5),
+        ],
+    ),
     "writers": (
         "--rounds 2 --steps 40",
         "--rounds 3 --steps 60",
@@ -79,6 +91,7 @@ def cases() -> Iterator[Any]:
     """Each set short, if there is a short one, and long."""
     for name, (short, *_) in SETS.items():
         marks = [LINUX] if name in ("disks", "hostile", "interrupts") else []
+        marks += [TORCH] if name == "training_kills" else []
         if short is not None:
             yield pytest.param(name, False, id=f"{name}-short", marks=marks)
         yield pytest.param(name, True, id=f"{name}-long", marks=[*marks, pytest.mark.exhaustive])

@@ -29,7 +29,8 @@ from codec.errors import (
     TruncatedRecordError,
     VersionError,
 )
-from codec.trainers import pointer, states
+from codec.state import objects
+from codec.trainers import pointer
 from codec.trainers.pointer import Pointer
 from codec.trainers.run import ChainRun, check_every
 
@@ -247,19 +248,19 @@ def test_the_model_itself_or_refused() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     names = list(model.state_dict())
     compiled = torch.compile(DistributedDataParallel(model))
-    text = f"torch.compile no longer calls its model {states.COMPILED}, see codec.trainers.states"
-    assert [name for name, _ in compiled.named_children()] == [states.COMPILED], text
+    text = f"torch.compile no longer calls its model {objects.COMPILED}, see codec.state.objects"
+    assert [name for name, _ in compiled.named_children()] == [objects.COMPILED], text
     for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), compiled):
-        got = states.state_of(outer)
+        got = objects.state_of(outer)
         assert list(got) == names
         assert got["0.weight"].data_ptr() == model[0].weight.data_ptr()
     model[0].weight.ds_id = 1  # type: ignore[assignment]
     with pytest.raises(ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
-        states.state_of(nn.DataParallel(model))
+        objects.state_of(nn.DataParallel(model))
     del model[0].weight.ds_id
     fully_shard(model[0], mesh=torch.distributed.init_device_mesh("cpu", (1,)))
     with pytest.raises(ShardedError, match=r"'0.weight' is a DTensor: use codec.dcp"):
-        states.state_of(model)
+        objects.state_of(model)
 
 
 def test_pointers(tmp_path: Path) -> None:

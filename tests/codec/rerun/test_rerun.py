@@ -362,6 +362,24 @@ def train_until_killed(path: Path, sender: int) -> None:
             os.write(sender, b"%d\n" % step)
 
 
+def test_of_the_objects_of_a_training(path: Path) -> None:
+    """What `codec.Checkpointer.of` does, without a base when it goes on."""
+    alone = adamw()
+    for number in range(6):
+        alone.step(number)
+    for last in (3, 6):
+        training = adamw()
+        named = {"model": training.model, "optimizer": training.optimizer}
+        named["schedule"] = training.schedule
+        with GradientCheckpointer.of(path, **named) as checkpoints:
+            for step in range(checkpoints.next_step, last):
+                training.step(step)
+                checkpoints.save(step)
+    assert kinds(path) == ["base"] + 5 * ["delta"]
+    for mine, other in zip(training.model.parameters(), alone.model.parameters()):
+        assert same_bits(mine, other)
+
+
 def test_resume_without_loading_begins_with_a_base(path: Path) -> None:
     saved(path, adamw())
     training = adamw()

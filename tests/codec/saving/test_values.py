@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import codec
-from codec.errors import DTypeError, MalformedRecordError
+from codec.errors import DTypeError, MalformedRecordError, StateMismatchError
 from codec.record.header import digest_word
 from codec.record.values import after_changes
 from codec.saving.checkpointer import Front
@@ -36,6 +36,10 @@ TORCH = [*NUMPY, "bfloat16", *FLOAT8, "complex32"]
 
 
 class Color(enum.IntEnum):
+    RED = 1
+
+
+class Plain(enum.Enum):
     RED = 1
 
 
@@ -133,6 +137,54 @@ def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     assert back["log"] == [best, best]
     assert back["log"][0] is not back["log"][1]
     assert back["log"][0] is not back["best"]
+
+
+@dataclass
+class Best:
+    path: Path
+    weights: torch.Tensor
+
+
+Point = namedtuple("Point", "x y")
+VALUES = {  # of one's own, and how `stored` stores them
+    "path": (Path("a/b"), "a/b"),
+    "enum": ({"color": [Plain.RED]}, {"color": [1]}),
+    "set": (OrderedDict(a={3, 1}), OrderedDict(a=[1, 3])),
+    "dataclass": (Best(Path("c"), torch.ones(9)), {"path": "c", "weights": torch.ones(9)}),
+    "tuple": ((Point(1, 2), 3), ({"x": 1, "y": 2}, 3)),
+    "counter": (Counter(b=2), Counter(b=2)),
+    "bytes": (bytearray(b"a"), bytearray(b"a")),
+}
+
+
+def stored(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, set):
+        return sorted(value)
+    return vars(value) if isinstance(value, Best) else value._asdict()
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_of_ones_own(name: str, tmp_path: Path) -> None:
+    """`default` says what to store in their place, deep inside too; without it they are refused."""
+    value, restored = VALUES[name]
+    assert same(again(tmp_path / "run.lcc", value, default=stored)["x"], restored)
+    if name not in ("counter", "bytes"):
+        with pytest.raises(DTypeError, match=r"'x.*store something in its place: default="):
+            again(tmp_path / "run.lcc", value)
+
+
+def test_what_default_does_not_get(tmp_path: Path) -> None:
+    """What is skipped; patterns see what is stored. It need not end."""
+    path, policy = tmp_path / "run.lcc", {"x/skipped": "skip", "x/best/path": "exact"}
+    value = {"skipped": object(), "best": VALUES["dataclass"][0]}
+    assert list(again(path, value, default=stored, policy=policy)["x"]) == ["best"]
+    for endless in (lambda value: value, lambda value: [value]):
+        with pytest.raises(StateMismatchError, match="more than 64 containers deep"):
+            again(path, {1}, default=endless)
 
 
 REFUSED: dict[str, Any] = {
