@@ -104,8 +104,8 @@ _TRAINING = '''def make_chain(path, options):
             chain.save(iteration, training.state() if OPTIMIZER_STATE else task.model.state_dict())
             if iteration in RESTARTED_AT:  # it was killed later, and went on from here
                 chain.close()
-                state = codec.restore(path)
                 training, chain = begin(), checkpointer(path, resume=True)
+                state = chain.restore()
                 training.load(state if OPTIMIZER_STATE else {"model": state})
     chain.close()
 
