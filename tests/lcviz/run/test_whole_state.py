@@ -104,7 +104,7 @@ def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> N
     if not whole:
         assert "optimizer" not in state
         return
-    saved = codec.restore(run.path)["optimizer"]["state"]
+    saved = codec.Chain(run.path).restore(dithers=True)["optimizer"]["state"]
     now = state["optimizer"]["state"]
     assert now.keys() == saved.keys()
     for i, own in saved.items():
