@@ -47,7 +47,6 @@ def own_training(setting: Setting, *, optimizer: bool = False) -> None:
     with box:
         st.code(in_a_loop(setting, optimizer=optimizer), language="python")
         st.caption(
-            "`save` also takes optimizers, whose moments it rounds to steps, and random states "
-            "and counters, which stay exact; a training that was killed goes on with "
-            "`checkpoints.restore()`. The README has both."
+            "`of` also takes the optimizer, whose moments are rounded to steps, schedulers, and "
+            "whatever has a `state_dict`. Random states are saved and set, too."
         )

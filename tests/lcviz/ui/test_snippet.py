@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,21 +20,33 @@ SETTINGS = (
 )
 
 
+@pytest.mark.parametrize("optimizer", [False, True])
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_they_run(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_run(
+    setting: Setting, optimizer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice: the second time they go on."""
     monkeypatch.chdir(tmp_path)
-    opened, loop, closed = in_a_loop(setting).split("# ")
-    loop = "for step in range(11):\n    train()\n" + textwrap.indent("# " + loop, "    ")
     torch.manual_seed(0)
-    model = torch.nn.Linear(30, 20)
-    trained = torch.nn.Linear(30, 20)
+    trained, seen = torch.nn.Linear(30, 20), []
+    for n in (8, 11):
+        model = torch.nn.Linear(30, 20)
+        adam = torch.optim.Adam(model.parameters(), 0.01)
 
-    def train() -> None:
-        with torch.no_grad():
-            model.weight += 0.1 * (trained.weight - model.weight)
+        def train(step: int, model: Any = model, adam: Any = adam) -> None:
+            seen.append(step)
+            adam.zero_grad()
+            (model.weight - trained.weight).square().mean().backward()
+            adam.step()
 
-    exec(opened + loop + "# " + closed, {"model": model, "train": train})
+        names = {"model": model, "optimizer": adam, "train": train, "n": n}
+        exec(in_a_loop(setting, optimizer=optimizer), names)
     chain = codec.Chain("run.lcc")
     assert chain.steps == tuple(range(0, 11, setting.interval))
-    *_, newest = chain.replay()
-    assert newest.record.coding == setting.coding
+    newest = max(step for step in chain.steps if step < 8)
+    assert seen == [*range(8), *range(newest + 1, 11)]
+    *_, position = chain.replay()
+    assert position.record.coding == setting.coding
+    state = codec.restore("run.lcc")
+    assert ("optimizer" in state) == optimizer
+    assert names["weights"].keys() == state["model"].keys()
