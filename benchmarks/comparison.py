@@ -20,7 +20,8 @@ bytes: of a save, as a share of the state in float32; the mean of all. disk: aft
 states. stall: median seconds that a save takes. restore: seconds to read the newest step back,
 the median of 5, without the time for checking it against the live one. at: held-out loss of the
 restored model above the live one's, mnat; after: the same after 20 more iterations from the
-restored weights and moments.
+restored weights and moments. worst: the longest restore of any step, and by how much it is longer
+than loading a base; only for chains.
 """
 
 from __future__ import annotations
@@ -253,6 +254,16 @@ class Chain(Way):
     def close(self) -> None:
         self.checkpoints.close()
 
+    def worst(self) -> str:
+        """The longest restore, of steps just before a base, beside that of a base."""
+        chain = codec.Chain(self.folder)
+        steps = [e.step for e in chain.entries]
+        bases = [i for i, e in enumerate(chain.entries) if e.kind == "base"]
+        ends = [steps[i - 1] for i in bases[1:]] + steps[-1:]
+        base = min(seconds_of(lambda: chain.restore(steps[bases[0]])) for _ in range(RESTORES))
+        longest = max(seconds_of(lambda step=step: chain.restore(step)) for step in ends)
+        return f"{longest:.3f} s, {longest / base:.1f} ×"
+
 
 WAYS: dict[str, Callable[[Path], Way]] = {
     "torch": Files,
@@ -271,6 +282,12 @@ def tensors_of(state: State) -> dict[str, torch.Tensor]:
     found = {n: x for n, x in leaves(state) if isinstance(x, torch.Tensor)}
     unique = {x.data_ptr(): n for n, x in reversed(found.items())}
     return {n: x.detach() for n, x in found.items() if unique[x.data_ptr()] == n}
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
 
 
 def size_of(folder: Path) -> int:
@@ -319,10 +336,11 @@ def main(arguments: list[str] | None = None) -> int:
             rows[-1] += [f"{n / whole:.2f}" for n in (size_of(way.folder), most[name])]
             rows[-1] += [f"{statistics.median(x):.3f} s" for x in (stalls[name], seconds)]
             rows[-1] += [f"{1e3 * (loss - own):+.1f}" for loss, own in zip(losses, (at, after))]
+            rows[-1].append(way.worst() if isinstance(way, Chain) else "")
             print(*rows[-1], file=sys.stderr, flush=True)
         parameters = sum(p.numel() for p in training.task.model.parameters())
         print(f"{parameters:,} parameters, {options.saves} saves of {whole / 1e6:.1f} MB")
-        head = ["way", "bytes", "disk", "most", "stall", "restore", "at", "after"]
+        head = ["way", "bytes", "disk", "most", "stall", "restore", "at", "after", "worst"]
         print(table(head, rows))
     return 0
 
