@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from lcviz.lab.tuner.candidates import Setting
+
+WIDTH = 42  # characters of a line of arguments: the box is narrow
 
 
 def in_a_loop(setting: Setting, *, optimizer: bool = False) -> str:
@@ -17,11 +21,13 @@ def in_a_loop(setting: Setting, *, optimizer: bool = False) -> str:
         if value is not None or (name == "bits" and setting.coding.by_bits)
     ).replace("'", '"')
     objects = "model=model, optimizer=optimizer" if optimizer else "model=model"
+    lines = textwrap.wrap(f'"run.lcc", {objects}, {arguments}', WIDTH, break_on_hyphens=False)
     when = f"if step % {setting.interval} == 0:\n            " if setting.interval > 1 else ""
     return f"""import codec
 
-with codec.Checkpointer.of(  # goes on from the newest step if there is one
-    "run.lcc", {objects}, {arguments}
+# Goes on where the chain ends.
+with codec.Checkpointer.of(
+    {f"{chr(10)}    ".join(lines)}
 ) as checkpoints:
     for step in range(checkpoints.next_step, n):
         train(step)
