@@ -75,7 +75,7 @@ class Checkpointer:
             moments are lossy.
         restore_work: How long a restore may take, in deltas that change every value of the state.
             A base holds the whole state, so a restore begins there; the more work, the fewer bases
-            and bytes. Deltas of few values count less, context codes 5 times, exact changes 7
+            and bytes. Deltas of few values count less, context codes and exact changes up to 5
             times. By default 40, which takes 10 times as long as loading the base, or with a small
             state what takes 0.3 s. None: only the first save, and saves with most bytes in new
             tensors, are bases.

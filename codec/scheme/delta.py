@@ -24,7 +24,9 @@ from .tables import CodeTable
 from .transition import Transition
 
 RECORD_WORK = 10**6  # values that are decoded while a record is opened: 1.5 ms
-EXACT_WORK = 7  # values that are decoded in the time of one element of a residual
+# Values that are decoded in the time of an element of a residual, of which many or few change, and
+# of a byte of it.
+MOST_EXACT_WORK, EXACT_WORK, BYTE_WORK = 5, 0.5, 16
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,11 @@ class Delta:
     def work(self) -> int:
         """How long a restore takes for it: as long as for so many values in code words."""
         groups = sum(g.n * g.encoded.payload.WORK for g in self.groups)
-        exact = EXACT_WORK * sum(r.spec.size for r in self.residuals.values())
-        return RECORD_WORK + groups + exact + sum(a.size for a in self.exact.values())
+        exact = sum(
+            min(MOST_EXACT_WORK * r.spec.size, EXACT_WORK * r.spec.size + BYTE_WORK * r.nbytes)
+            for r in self.residuals.values()
+        )
+        return RECORD_WORK + groups + int(exact) + sum(a.size for a in self.exact.values())
 
     @property
     def nbytes(self) -> int:

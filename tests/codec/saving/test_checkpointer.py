@@ -907,6 +907,18 @@ def test_restore_work(tmp_path: Path, asynchronous: bool) -> None:
     assert "b" not in kinds(path)[29:]
 
 
+@pytest.mark.parametrize(("stride", "expected"), [(1, "bdddbddd"), (1000, "bdddddbd")])
+def test_exact_changes_take_more_work(tmp_path: Path, stride: int, expected: str) -> None:
+    """If there are many."""
+    rng, w = np.random.default_rng(0), np.zeros(300_000, np.float32)
+    settings = {"restore_work": 4, "policy": {"*": "exact"}}
+    with codec.Checkpointer(tmp_path / "run.lcc", **settings) as checkpoints:
+        for step in range(8):
+            w[::stride] += rng.normal(size=w[::stride].size).astype(np.float32)
+            checkpoints.save(step, {"w": w})
+    assert kinds(tmp_path / "run.lcc") == expected
+
+
 def test_small_states_have_few_bases(tmp_path: Path) -> None:
     """By default what a restore may decode does not depend on the size of a small state."""
     states = ({"w": np.full(16, step, np.float32)} for step in range(250))
