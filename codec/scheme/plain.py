@@ -970,7 +970,7 @@ def log2(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def count_steps(
     old: Array, new: Array, kind: Elements, bounds: Sequence[int], units: int, stride: int
-) -> tuple[list[Integers], Integers]:
+) -> list[Integers]:
     """Count the tokens of every stride-th stream, in every context.
 
     Args:
@@ -982,17 +982,16 @@ def count_steps(
 
     Returns:
         Of each context, int64 (symbols, MAX_CLASSES), each symbol after a run of each class, up to
-        the largest symbol; and int64 (contexts,), its elements in these streams.
+        the largest symbol.
     """
-    counts, sizes = [], []
+    counts = []
     for own in _of_contexts(old, new, kind, bounds, units):
         counted = own.streams % stride == 0
         symbols, classes = own.symbols[counted], classes_of(own.runs[counted])[0]
         top = int(symbols.max(initial=0))
         cells = np.bincount((symbols - 1) * runlength.MAX_CLASSES + classes, minlength=84 * top)
         counts.append(cells.reshape(top, runlength.MAX_CLASSES))
-        sizes.append(int(own.sizes[::stride].sum()))
-    return counts, np.array(sizes)
+    return counts
 
 
 class _ContextSteps(NamedTuple):

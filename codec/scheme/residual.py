@@ -35,7 +35,7 @@ from .kernels.residuals import LITERAL
 from .limits import FIELDS, MAX_CLASSES, MAX_CONTEXTS, MAX_LENGTH, MAX_STREAM, UNIT
 from .payload import ROW_NBYTES
 from .prefix import PrefixCode, begins_of, problem_of, stream_units
-from .tables import CodeTable, Counts
+from .tables import CodeTable
 from .twins import twin_of
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
@@ -43,6 +43,7 @@ SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in 
 WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
 CONTEXTS = 3  # at most: one more saves 1 to 2 % of the bytes, for 10 % more time
 COUNTED = 8  # units, at least, that are counted for the code tables of a large tensor
+SELDOM = 64  # a symbol that the sample lacks counts as this part of one that it has once
 CONTEXT_BITS = 600  # approximate cost of one more context: row, table and sizes of streams
 # Bits of the mantissa by dtype, of a complex dtype those of its parts. Other dtypes are integers.
 MANTISSA = {
@@ -59,6 +60,7 @@ MANTISSA = {
     "C32": 10,
 }
 ContextCode = tuple[NDArray[np.uint32], int, int]  # words, escape and symbol_bits
+Table = tuple[int, CodeTable | None]  # k and the table of a context; None if nothing changes
 _PARTS = {"C64": 4, "C32": 2}  # bytes of the parts of an element of the track's array
 
 
@@ -152,6 +154,11 @@ class Residual:
         codes = sum(c.code.nbytes for c in self.contexts if c.code)
         return 1 + 2 * len(self.bounds) + ROW_NBYTES * len(self.contexts) + codes
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every element has a code word, but for contexts in which nothing changes."""
+        return {c.table.classes for c in self.contexts if c.table} == {1}
+
     def applied(self, old: NDArray[Any]) -> NDArray[Any]:
         """The next array, as a new array.
 
@@ -182,28 +189,31 @@ def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     n = kind.number(r.spec)
     new = np.empty_like(old)
     n_streams = -(-n // (r.units * UNIT))
-    kinds = np.array([_kind_of(c.table) for c in r.contexts], np.int64)
-    begins = np.zeros((n_streams, len(kinds)), np.int64)
-    sizes = np.zeros((n_streams, len(kinds)), np.int64)
+    lookups, fast = _lookups(kind, r.contexts)
+    sizes = np.zeros((n_streams, len(r.contexts)), np.int64)
+    begins = np.full(sizes.shape, 8 * fast.ctypes.data)  # of streams that do not exist: any address
     buffers = []  # kept alive: begins are addresses
     for i, c in enumerate(r.contexts):
         if c.code:
             sizes[:, i] = c.code.streams
             begins[:, i], payload_buffers = begins_of(c.code.words, sizes[:, i])
             buffers.append(payload_buffers)
-    lookups, fast = _lookups(r.contexts)
     starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
     masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
     lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
     levels = np.array([c.k for c in r.contexts], np.int64)
     symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
     what = kind.pair(old, new), kind.contexts(r.bounds)
-    tables = kernel.Tables(kinds, lookup, starts, masks, fast, symbol_bits, levels)
+    tables = kernel.Tables(lookup, starts, masks, fast, symbol_bits, levels)
+    is_plain = r.is_plain
     status = np.zeros(n_streams, np.int64)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         stream = i, r.units, begins[i], sizes[i]
-        status[i] = kernel.read(*what, *stream, tables, scratch.notes, scratch.moves)
+        if is_plain:
+            status[i] = kernel.read_plain(*what, *stream, tables)
+        else:
+            status[i] = kernel.read(*what, *stream, tables, scratch.notes, scratch.moves)
 
     workers.spread(work, n_streams)
     if status.any():
@@ -222,14 +232,26 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
     if spec.track_nbytes < LEAST:
         return None
     kind = Elements.of(spec)
-    bounds_and_changes = _contexts(kind, kind.number(spec), old, new)
-    if bounds_and_changes is None:
+    n = kind.number(spec)
+    sampled = _sample(kind, n, old, new)
+    if sampled is None:
         return None
-    bounds, changes = bounds_and_changes
-    encoder = _Encoder(kind, kind.number(spec), (old, new), bounds, changes)
-    if encoder.nbytes >= spec.track_nbytes:
-        return None
-    residual = Residual(spec, bounds, encoder.units, encoder.contexts())
+    bounds, counts = sampled
+    changes = int(counts[:, 1:].sum() * n / counts.sum())
+    units = stream_units(n, changes // len(counts))
+    arrays = old, new, kind, bounds
+    if (2 * counts[:, 0] < counts.sum(axis=1)).all():
+        chosen = [_plain_table(kind, own, counts.sum() < n) for own in counts]
+    else:
+        chosen = _token_tables(*arrays, units)
+    contexts = []
+    written = _written(*arrays, units, [_code_of(*own) for own in chosen])
+    for (words, sizes), (k, table) in zip(written, chosen):
+        if table is None or not sizes.any():
+            contexts.append(Context(1))
+            continue
+        contexts.append(Context(k, PrefixCode(words, sizes.astype(np.uint32), units * UNIT, table)))
+    residual = Residual(spec, bounds, units, tuple(contexts))
     return residual if residual.nbytes < spec.track_nbytes else None
 
 
@@ -253,95 +275,41 @@ def check_residual(r: Residual, n: int) -> None:
         if c.code.stream_elements != r.units * UNIT:
             raise StreamError(f"streams of other than {r.units} units")
         c.code.check(n, c.k)
+    if len({c.table.classes == 1 for c in r.contexts if c.table}) > 1:
+        raise StreamError("contexts with and without runs")
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How a context will be coded.
+def _plain_table(kind: Elements, counts: NDArray[np.int64], sampled: bool) -> Table:
+    """k, and a table with a word for every element. counts: of symbols, int64 (symbols + 1,)."""
+    codes = np.trim_zeros(counts, "b")
+    if sampled:  # any symbol may follow, if rarely
+        codes = np.pad(codes, (0, kind.most - codes.size)) * SELDOM
+        codes = np.maximum(codes, 1)
+    return codes.size, tables.plain_table(codes)
 
-    k: symbols + 1. table: None if nothing changes. bits: estimated bits of all streams.
-    """
 
-    k: int
-    table: CodeTable | None
-    bits: int
-
-    @classmethod
-    def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
-        """The plan for n elements. tokens: int64 (symbols, MAX_CLASSES), of all or of a sample."""
-        if sampled and not len(tokens):  # any symbol may follow
+def _token_tables(
+    old: NDArray[Any], new: NDArray[Any], kind: Elements, bounds: Sequence[int], units: int
+) -> list[Table]:
+    """k and a table of runs for each context; None where nothing changes."""
+    # A large tensor's tables come from a sample of its units: rare tokens get an escape.
+    stride = max(old.nbytes // (kind.width * COUNTED * UNIT), 1)
+    chosen: list[Table] = []
+    for tokens in _counted(old, new, kind, bounds, 1 if stride > 1 else units, stride):
+        symbols = kind.most - 1 if stride > 1 else len(tokens)
+        if symbols > len(tokens) == 0:  # any symbol may follow
             tokens = np.zeros((1, MAX_CLASSES), np.int64)
-        symbols = tokens.shape[0]
-        if not symbols:
-            return cls(1, None, 0)
-        codes = np.zeros(kind.most if sampled else symbols + 1, np.int64)
-        codes[1 : symbols + 1] = tokens.sum(axis=1)
-        codes[0] = n - codes.sum()
-        extra = kind.extra_bits(codes.size - 1)
-        bits = int((codes[1:] * extra).sum())
-        if sampled:  # a plain code has no escape, and any symbol may follow
-            codes = np.maximum(codes, 1)
-        choice = tables.choose(Counts(codes, tokens, uniform=True), None)
-        return cls(codes.size, choice.table, bits + choice.bits)
-
-    @property
-    def code(self) -> ContextCode:
-        """Words, escape and bits of a symbol after an escape; -1 without a table."""
-        if self.table is None:
-            return np.zeros(0, np.uint32), 0, -1
-        words, escape = self.table.full_words(self.k - 1)
-        return words, int(escape), runlength.symbol_bits(self.k - 1)
+        table = tables.token_table(tokens, symbols, uniform=True) if symbols else None
+        chosen.append((symbols + 1, table))
+    return chosen
 
 
-class _Encoder:
-    """Codes the steps between two arrays.
-
-    Args:
-        kind: The elements.
-        n: Number of elements.
-        arrays: The old one and the new one.
-        bounds: As in `Residual`.
-        changes: Estimated number of elements that change.
-
-    Attributes:
-        units: Units of a stream.
-        nbytes: Estimated bytes of the residual.
-    """
-
-    def __init__(
-        self,
-        kind: Elements,
-        n: int,
-        arrays: tuple[NDArray[Any], NDArray[Any]],
-        bounds: tuple[int, ...],
-        changes: int,
-    ) -> None:
-        n_contexts = len(bounds) + 1
-        self.units = stream_units(n, changes // n_contexts)
-        n_streams = -(-n // (self.units * UNIT))
-        # A large tensor's tables come from a sample of its units: rare tokens get an escape.
-        stride = max(n // (COUNTED * UNIT), 1)
-        self._arguments = (*arrays, kind, bounds)
-        counts, sizes = _counted(*self._arguments, 1 if stride > 1 else self.units, stride)
-        self._plans = [
-            _Plan.of(kind, tokens, size, stride > 1) for tokens, size in zip(counts, sizes.tolist())
-        ]
-        words = sum(plan.bits for plan in self._plans) * stride >> 5
-        self.nbytes = 4 * (words + 2 * n_streams * n_contexts)
-
-    def contexts(self) -> tuple[Context, ...]:
-        """All contexts, coded."""
-        contexts = []
-        written = _written(*self._arguments, self.units, [plan.code for plan in self._plans])
-        for (words, sizes), plan in zip(written, self._plans):
-            if not sizes.any():
-                contexts.append(Context(1))
-                continue
-            assert plan.table is not None, "a context with streams has a table"
-            streams = sizes.astype(np.uint32)
-            code = PrefixCode(words, streams, self.units * UNIT, plan.table)
-            contexts.append(Context(plan.k, code))
-        return tuple(contexts)
+def _code_of(k: int, table: CodeTable | None) -> ContextCode:
+    """Words, escape and bits of a symbol after an escape; -1 without a table."""
+    if table is None:
+        return np.zeros(0, np.uint32), 0, -1
+    words, escape = table.full_words(k - 1)
+    return words, int(escape), runlength.symbol_bits(k - 1)
 
 
 @twin_of(plain.count_steps)
@@ -352,25 +320,21 @@ def _counted(
     bounds: Sequence[int],
     units: int,
     stride: int,
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+) -> list[NDArray[np.int64]]:
     """See `plain.count_steps`."""
     n, n_contexts = old.nbytes // kind.width, len(bounds) + 1
     n_streams = -(-n // (units * UNIT * stride))
     pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
     counts = np.zeros((len(pieces), n_contexts, kind.most - 1, MAX_CLASSES), np.int32)
     tops = np.zeros((len(pieces), n_contexts), np.int64)
-    sizes = np.zeros((len(pieces), n_contexts), np.int64)
     what = kind.pair(old, new), kind.contexts(bounds)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        streams, found = (pieces[i], units, stride), (counts[i], tops[i], sizes[i])
-        kernel.count(*what, *streams, scratch.notes, *found)
+        kernel.count(*what, pieces[i], units, stride, scratch.notes, counts[i], tops[i])
 
     workers.spread(work, len(pieces))
-    totals = [
-        counts[:, i, :top].sum(axis=0, dtype=np.int64) for i, top in enumerate(tops.max(axis=0))
-    ]
-    return totals, sizes.sum(axis=0)
+    most = tops.max(axis=0)
+    return [counts[:, i, :top].sum(axis=0, dtype=np.int64) for i, top in enumerate(most)]
 
 
 @twin_of(plain.write_steps)
@@ -394,12 +358,16 @@ def _written(
     parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
     own = kernel.Codes(words, starts, escapes, symbol_bits)
     what = kind.pair(old, new), kind.contexts(bounds)
+    is_plain = bool(((escapes == 0) & (symbol_bits >= 0)).any())
 
     def work(i: int, scratch: workers.Scratch) -> None:
         elements = min(units * UNIT, n - i * units * UNIT)
-        begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
+        begins = np.cumsum((elements * longest >> 5) + 3)  # memory is taken as it is written
         out = scratch.at_least(int(begins[-1]))
-        kernel.write(*what, i, units, own, scratch.notes, begins[:-1], out, sizes[i])
+        if is_plain:
+            kernel.write_plain(*what, i, units, own, begins[:-1], out, sizes[i])
+        else:
+            kernel.write(*what, i, units, own, scratch.notes, begins[:-1], out, sizes[i])
         used = (sizes[i] + 31) >> 5
         parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 
@@ -419,10 +387,13 @@ def _longest(kind: Elements, code: ContextCode) -> int:
     return MAX_LENGTH + extra
 
 
-def _contexts(
+def _sample(
     kind: Elements, n: int, old: NDArray[Any], new: NDArray[Any]
-) -> tuple[tuple[int, ...], int] | None:
-    """The bounds of contexts, and the estimated number of changes; None to make no residual."""
+) -> tuple[tuple[int, ...], NDArray[np.int64]] | None:
+    """The bounds of contexts, and the symbols that a sample has in each; None to make no residual.
+
+    Counts are int64 (contexts, symbols + 1), 0 for no change. Small arrays are counted as a whole.
+    """
     starts, length = np.zeros(1, np.int64), n
     if n > SAMPLED:
         length = STRETCH
@@ -441,7 +412,7 @@ def _contexts(
     if bits > WORTH * 8 * kind.width * sampled:
         return None
     bounds = tuple(int(lowest + first) for first in firsts[1:])
-    return bounds, int((sampled - total[0]) * n / sampled)
+    return bounds, np.add.reduceat(counts[:, : top + 1], firsts, axis=0)
 
 
 @twin_of(plain.sample_steps)
@@ -463,13 +434,8 @@ def _joined(
     return rows[:n], firsts[:n].tolist()
 
 
-def _kind_of(table: CodeTable | None) -> int:
-    """The kind of a context's table, as `kernels.residuals.read` takes it."""
-    return 0 if table is None else 1 if table.classes == 1 else 2
-
-
 def _lookups(
-    contexts: Sequence[Context],
+    kind: Elements, contexts: Sequence[Context]
 ) -> tuple[list[NDArray[np.uint64]], NDArray[np.uint64]]:
     """Two look-up tables of each context: for all words, and for words of at most FAST bits."""
     lookups = []
@@ -482,6 +448,9 @@ def _lookups(
         width = max(int(table.lengths.max()), FAST)
         lookup = np.zeros(2**width, np.uint64)
         decode.lookup(table.words, table.classes, width, lookup, many)
+        if table.classes == 1:  # with a symbol's extra bits
+            extra = np.concatenate((np.zeros(1, np.int64), kind.extra_bits(table.words.size - 1)))
+            lookup += extra.astype(np.uint64)[(lookup >> decode.CODE).astype(np.intp)]
         row = lookup[: fast.shape[1]]
         fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)

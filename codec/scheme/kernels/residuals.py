@@ -12,8 +12,8 @@ import numpy as np
 from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
 from . import decode
-from .codes import Bits, Code, ended, put, put_token, put_zeros
-from .decode import ESCAPE, FAST, token_at, window_at
+from .codes import Bits, Code, ended, put, put_token
+from .decode import CODE, ESCAPE, FAST, token_at, window_at
 from .instructions import (
     LOW32,
     ONE,
@@ -277,12 +277,12 @@ def change_at(position, first, pair, contexts, notes):
 
 
 @compiled
-def count(pair, contexts, streams, units, stride, notes, tokens, tops, sizes):
+def count(pair, contexts, streams, units, stride, notes, tokens, tops):
     """Count the tokens of every stride-th stream, in every context.
 
     streams: the first one that is counted, and the end, in these. units: of a stream. tokens: int32
     (contexts, symbols, MAX_CLASSES), goes up. tops: int64 (contexts,), raised to the largest symbol
-    of each. sizes: int64 (contexts,), goes up: elements.
+    of each.
     """
     # Rank of the element behind the last change, in each context; below 0 if that was in an earlier
     # chunk.
@@ -302,15 +302,46 @@ def count(pair, contexts, streams, units, stride, notes, tokens, tops, sizes):
                 tokens[c, symbol - ONE, kind] += 1
                 tops[c] = max(tops[c], np.int64(symbol))
             for c in range(contexts.bounds.size + 1):
-                met = np.int64(notes.counts[c, (stop - begin - 1) // WORD])
-                after[c] -= met
-                sizes[c] += met
+                after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
 
 
 # The codes of all contexts. words: uint32, see `codes.Code`; those of context c begin at starts[c]
 # (int64). escapes: uint32 (contexts,), 0 for a plain code. symbol_bits: int64 (contexts,), of a
 # symbol after an escape; -1 for a context without code words.
 Codes = namedtuple("Codes", "words starts escapes symbol_bits")
+
+
+@inlined
+def put_step(bits, word, length, low, extra):
+    """Append a code word and the extra bits of a symbol behind it."""
+    some = min(extra, np.uint64(32))  # they may be too many for one `put`
+    bits = put(bits, word | (low & LOW32) << length, length + some)
+    return put(bits, low >> some, extra - some) if extra > some else bits
+
+
+@compiled
+def write_plain(pair, contexts, stream, units, codes, begins, out, sizes):
+    """`write` for codes that have a word for every element."""
+    n_contexts = contexts.bounds.size + 1
+    unstored = np.zeros((3, MAX_CONTEXTS), np.uint64)  # `Bits` of each context
+    buffers, fills, ats = unstored[0], unstored[1], unstored[2]
+    out_at = np.uint64(out.ctypes.data)
+    for c in range(n_contexts):
+        ats[c] = out_at + np.uint64(4 * begins[c])
+    for i in range(stream * units * UNIT, min((stream + 1) * units * UNIT, pair.n)):
+        skip = np.uint64(i * pair.width)
+        old, new = load(pair.old + skip, pair.width), load(pair.new + skip, pair.width)
+        c = context_at(old, pair, contexts)
+        symbol = low = extra = np.uint64(0)
+        if old != new:
+            symbol, low, extra = step_of(old, new, pair)
+        word = np.uint64(codes.words[np.uint64(codes.starts[c]) + symbol])
+        bits = Bits(buffers[c], fills[c], ats[c])
+        bits = put_step(bits, word & np.uint64(0xFFFF), word >> np.uint64(16), low, extra)
+        buffers[c], fills[c], ats[c] = bits
+    for c in range(n_contexts):
+        bits = Bits(buffers[c], fills[c], ats[c])
+        sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
 
 
 @compiled
@@ -339,34 +370,24 @@ def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
             symbol, low, extra = step_of(old, new, pair)
             bits = Bits(buffers[c], fills[c], ats[c])
             start = np.uint64(codes.starts[c])
-            if codes.escapes[c] == 0:
-                bits = put_zeros(bits, codes.words[start], run)
-                word = codes.words[start + symbol]
-                bits = put(bits, np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> 16))
-            else:
-                code = Code(words_at + np.uint64(4) * start, codes.escapes[c], codes.symbol_bits[c])
-                bits = put_token(bits, code, symbol, run)
-            if extra != 0:  # in parts of at most 32 bits
-                some = min(extra, np.uint64(32))
-                bits = put(bits, low & LOW32, some)
-                bits = put(bits, low >> some, extra - some)
+            code = Code(words_at + np.uint64(4) * start, codes.escapes[c], codes.symbol_bits[c])
+            bits = put_token(bits, code, symbol, run)
+            if extra != 0:
+                bits = put_step(bits, np.uint64(0), np.uint64(0), low, extra)
             buffers[c], fills[c], ats[c] = bits
         for c in range(n_contexts):
             after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
     for c in range(n_contexts):
         bits = Bits(buffers[c], fills[c], ats[c])
-        if codes.escapes[c] == 0 and codes.symbol_bits[c] >= 0:
-            # after is now minus the number of elements behind the last change.
-            bits = put_zeros(bits, codes.words[codes.starts[c]], np.uint64(-after[c]))
         sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
 
 
-# How to read all contexts. kinds: int64 (contexts,), 0 without code words, 1 for a plain code, 2
-# for tokens. one: uint64, look-up tables, see `decode.lookup`; that of context c begins at
-# starts[c] and has masks[c] + 1 entries (int64). fast: uint64 (contexts, 2**FAST), the same for so
-# few bits, where a longer word is marked like an escape. symbol_bits: int64 (contexts,), of a
-# symbol after an escape. levels: int64 (contexts,), symbols and 1.
-Tables = namedtuple("Tables", "kinds one starts masks fast symbol_bits levels")
+# How to read all contexts. one: uint64, look-up tables, see `decode.lookup`; that of context c
+# begins at starts[c] and has masks[c] + 1 entries (int64). In those of plain codes, the bits in all
+# include a symbol's extra ones. fast: uint64 (contexts, 2**FAST), the same for so few bits, where a
+# longer word is marked like an escape. symbol_bits: int64 (contexts,), of a symbol after an escape.
+# levels: int64 (contexts,), symbols and 1; 1 without code words.
+Tables = namedtuple("Tables", "one starts masks fast symbol_bits levels")
 # Scratch. moves: uint64 (MAX_CONTEXTS, CHUNK), steps as `read_move` returns them. marks: uint64
 # (MAX_CONTEXTS, CHUNK // WORD + 2), which elements of a context change.
 Moves = namedtuple("Moves", "moves marks")
@@ -394,16 +415,11 @@ def read_moves(own, c, n, tables, moves, pair):
     """
     m = np.uint64(0)
     while True:
-        # No tokens are left: the other elements do not change.
-        if own.symbol == 0 and own.at == own.end and tables.kinds[c] == 2:
+        if own.symbol == 0 and own.at == own.end:
+            # No tokens are left: the other elements do not change.
             own = Stream(own.at, own.end, FAR, ONE)
-        # A plain code has a word for each element: 0 steps on.
-        while own.symbol == 0 and (own.left < n or tables.kinds[c] == 2):
-            if own.at >= own.end:
-                return own, m, decode.STREAM_ENDS_EARLY
+        elif own.symbol == 0 and own.at < own.end:
             own = next_step(own, c, tables)
-            if tables.kinds[c] == 1 and own.symbol == 0:
-                own = Stream(own.at, own.end, own.left + 1, own.symbol)
         if own.at > own.end:
             return own, m, decode.STREAM_ENDS_EARLY
         if own.left >= n:
@@ -428,6 +444,44 @@ def marked_in(word, c, notes, moves):
     return spread_bits(moves.marks[c, place] >> low | above, own)
 
 
+@inlined
+def stepped(old, move, pair):
+    """An element after a step. move: see `read_move`."""
+    magnitude = ((old & pair.magnitude) + (move & pair.magnitude)) & pair.magnitude
+    return magnitude | (old ^ move) & pair.sign
+
+
+@compiled
+def read_plain(pair, contexts, stream, units, begins, sizes, tables):
+    """`read` for codes that have a word for every element."""
+    n_contexts = contexts.bounds.size + 1
+    ats, ends = np.zeros((2, MAX_CONTEXTS), np.uint64)
+    for c in range(n_contexts):
+        ats[c], ends[c] = begins[c], begins[c] + sizes[c]
+    for i in range(stream * units * UNIT, min((stream + 1) * units * UNIT, pair.n)):
+        skip = np.uint64(i * pair.width)
+        old = load(pair.old + skip, pair.width)
+        c = context_at(old, pair, contexts)
+        at = ats[c]
+        if at > ends[c]:
+            return decode.STREAM_ENDS_EARLY
+        window = window_at(at)
+        entry = tables.fast[c, window & np.uint64(2**FAST - 1)]
+        if entry >= ESCAPE:
+            entry = tables.one[np.uint64(tables.starts[c]) + (window & np.uint64(tables.masks[c]))]
+        ats[c] = at + (entry & np.uint64(255))
+        symbol, new = entry >> CODE, old
+        if symbol != 0:
+            move, _ = read_move(at + (entry >> np.uint64(8) & np.uint64(255)), symbol, pair)
+            new = stepped(old, move, pair)
+        store(pair.new + skip, pair.width, new)
+    for c in range(n_contexts):
+        if ats[c] != ends[c]:
+            early = ats[c] > ends[c]
+            return decode.STREAM_ENDS_EARLY if early else decode.STREAM_GOES_ON
+    return decode.STREAM_OK
+
+
 @compiled
 def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     """Decode one stream of every context.
@@ -439,7 +493,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     The tokens of a chunk are read context by context into lists of changes; marks say which
     elements of a context change. Then the chunk is changed, element by element.
     """
-    n_contexts, kinds = contexts.bounds.size + 1, tables.kinds
+    n_contexts, levels = contexts.bounds.size + 1, tables.levels
     ats, lefts = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.int64)
     symbols, taken = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.uint64)
     moves.marks[:] = 0
@@ -454,7 +508,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
         n_words, changes = np.uint64((stop - begin + WORD - 1) // WORD), np.uint64(0)
         for c in range(n_contexts):
             n = np.int64(notes.counts[c, n_words - ONE])
-            if kinds[c] == 0 or n == 0:
+            if levels[c] == 1 or n == 0:
                 continue
             own = Stream(ats[c], np.uint64(begins[c] + sizes[c]), lefts[c], symbols[c])
             own, m, status = read_moves(own, c, n, tables, moves, pair)
@@ -478,13 +532,12 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
             c = context_at(old, pair, contexts)
             move = moves.moves[c, taken[c]]
             taken[c] += ONE
-            magnitude = ((old & pair.magnitude) + (move & pair.magnitude)) & pair.magnitude
-            store(pair.new + skip, pair.width, magnitude | (old ^ move) & pair.sign)
+            store(pair.new + skip, pair.width, stepped(old, move, pair))
         for c in range(n_contexts):
             moves.marks[c, : n_words + ONE] = 0
     for c in range(n_contexts):
         # A token that was read, whose change lies beyond the end; none where the context is empty.
-        beyond = kinds[c] == 2 and symbols[c] != 0 and lefts[c] < FAR // 2
-        if kinds[c] != 0 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
+        beyond = symbols[c] != 0 and lefts[c] < FAR // 2
+        if levels[c] > 1 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
             return decode.STREAM_GOES_ON
     return decode.STREAM_OK
