@@ -970,7 +970,7 @@ def log2(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def count_steps(
     old: Array, new: Array, kind: Elements, bounds: Sequence[int], units: int, stride: int
-) -> list[Integers]:
+) -> tuple[list[Integers], Integers]:
     """Count the tokens of every stride-th stream, in every context.
 
     Args:
@@ -982,16 +982,17 @@ def count_steps(
 
     Returns:
         Of each context, int64 (symbols, MAX_CLASSES), each symbol after a run of each class, up to
-        the largest symbol.
+        the largest symbol; and int64 (contexts,), its elements in these streams.
     """
-    counts = []
+    counts, sizes = [], []
     for own in _of_contexts(old, new, kind, bounds, units):
         counted = own.streams % stride == 0
         symbols, classes = own.symbols[counted], classes_of(own.runs[counted])[0]
         top = int(symbols.max(initial=0))
         cells = np.bincount((symbols - 1) * runlength.MAX_CLASSES + classes, minlength=84 * top)
         counts.append(cells.reshape(top, runlength.MAX_CLASSES))
-    return counts
+        sizes.append(int(own.sizes[::stride].sum()))
+    return counts, np.array(sizes)
 
 
 class _ContextSteps(NamedTuple):

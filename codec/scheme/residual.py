@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from .kernels.residuals import LITERAL
 from .limits import FIELDS, MAX_CLASSES, MAX_CONTEXTS, MAX_LENGTH, MAX_STREAM, UNIT
 from .payload import ROW_NBYTES
 from .prefix import PrefixCode, begins_of, problem_of, stream_units
-from .tables import CodeTable
+from .tables import CodeTable, Counts
 from .twins import twin_of
 
 LEAST = 1024  # bytes of a tensor: with fewer, tables cost about what they save
@@ -43,7 +43,8 @@ SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in 
 WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
 CONTEXTS = 3  # at most: one more saves 1 to 2 % of the bytes, for 10 % more time
 COUNTED = 8  # units, at least, that are counted for the code tables of a large tensor
-SELDOM = 64  # a symbol that the sample lacks counts as this part of one that it has once
+MOST = 8  # of so many elements at most one stays: then no runs are counted
+ONCE = 64  # an element of a sample counts as so many; a symbol that has none of them counts as 1
 CONTEXT_BITS = 600  # approximate cost of one more context: row, table and sizes of streams
 # Bits of the mantissa by dtype, of a complex dtype those of its parts. Other dtypes are integers.
 MANTISSA = {
@@ -60,7 +61,6 @@ MANTISSA = {
     "C32": 10,
 }
 ContextCode = tuple[NDArray[np.uint32], int, int]  # words, escape and symbol_bits
-Table = tuple[int, CodeTable | None]  # k and the table of a context; None if nothing changes
 _PARTS = {"C64": 4, "C32": 2}  # bytes of the parts of an element of the track's array
 
 
@@ -135,6 +135,11 @@ class Context:
         """The code table; None if nothing changes."""
         return self.code.table if self.code else None
 
+    @property
+    def has_runs(self) -> bool:
+        """Whether only changes have code words, with the runs before them."""
+        return self.code is not None and self.code.table.classes > 1
+
 
 @dataclass(frozen=True)
 class Residual:
@@ -153,11 +158,6 @@ class Residual:
         """Bytes in a record, without its entry in the header."""
         codes = sum(c.code.nbytes for c in self.contexts if c.code)
         return 1 + 2 * len(self.bounds) + ROW_NBYTES * len(self.contexts) + codes
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every element has a code word, but for contexts in which nothing changes."""
-        return {c.table.classes for c in self.contexts if c.table} == {1}
 
     def applied(self, old: NDArray[Any]) -> NDArray[Any]:
         """The next array, as a new array.
@@ -191,7 +191,7 @@ def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     n_streams = -(-n // (r.units * UNIT))
     lookups, fast = _lookups(kind, r.contexts)
     sizes = np.zeros((n_streams, len(r.contexts)), np.int64)
-    begins = np.full(sizes.shape, 8 * fast.ctypes.data)  # of streams that do not exist: any address
+    begins = np.full(sizes.shape, 8 * fast.ctypes.data)  # any address, for no bits
     buffers = []  # kept alive: begins are addresses
     for i, c in enumerate(r.contexts):
         if c.code:
@@ -202,18 +202,19 @@ def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
     lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
     levels = np.array([c.k for c in r.contexts], np.int64)
-    symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
+    symbol_bits = np.array(
+        [runlength.symbol_bits(c.k - 1) if c.has_runs else -1 for c in r.contexts]
+    )
     what = kind.pair(old, new), kind.contexts(r.bounds)
     tables = kernel.Tables(lookup, starts, masks, fast, symbol_bits, levels)
-    is_plain = r.is_plain
+    any_plain = any(c.code and not c.has_runs for c in r.contexts)
     status = np.zeros(n_streams, np.int64)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        stream = i, r.units, begins[i], sizes[i]
-        if is_plain:
-            status[i] = kernel.read_plain(*what, *stream, tables)
-        else:
-            status[i] = kernel.read(*what, *stream, tables, scratch.notes, scratch.moves)
+        stream = i, r.units, begins[i], sizes[i], tables
+        status[i] = kernel.read(*what, *stream, scratch.notes, scratch.moves)
+        if any_plain and not status[i]:
+            status[i] = kernel.read_plain(*what, *stream)
 
     workers.spread(work, n_streams)
     if status.any():
@@ -240,17 +241,18 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
     changes = int(counts[:, 1:].sum() * n / counts.sum())
     units = stream_units(n, changes // len(counts))
     arrays = old, new, kind, bounds
-    if (2 * counts[:, 0] < counts.sum(axis=1)).all():
-        chosen = [_plain_table(kind, own, counts.sum() < n) for own in counts]
+    if (MOST * counts[:, 0] < counts.sum(axis=1)).all():
+        plans = [_Plan.of_most(kind, own, counts.sum() < n) for own in counts]
     else:
-        chosen = _token_tables(*arrays, units)
+        plans = _plans(*arrays, units)
     contexts = []
-    written = _written(*arrays, units, [_code_of(*own) for own in chosen])
-    for (words, sizes), (k, table) in zip(written, chosen):
-        if table is None or not sizes.any():
+    written = _written(*arrays, units, [plan.code for plan in plans])
+    for (words, sizes), plan in zip(written, plans):
+        if plan.table is None or not sizes.any():
             contexts.append(Context(1))
             continue
-        contexts.append(Context(k, PrefixCode(words, sizes.astype(np.uint32), units * UNIT, table)))
+        code = PrefixCode(words, sizes.astype(np.uint32), units * UNIT, plan.table)
+        contexts.append(Context(plan.k, code))
     residual = Residual(spec, bounds, units, tuple(contexts))
     return residual if residual.nbytes < spec.track_nbytes else None
 
@@ -275,41 +277,58 @@ def check_residual(r: Residual, n: int) -> None:
         if c.code.stream_elements != r.units * UNIT:
             raise StreamError(f"streams of other than {r.units} units")
         c.code.check(n, c.k)
-    if len({c.table.classes == 1 for c in r.contexts if c.table}) > 1:
-        raise StreamError("contexts with and without runs")
 
 
-def _plain_table(kind: Elements, counts: NDArray[np.int64], sampled: bool) -> Table:
-    """k, and a table with a word for every element. counts: of symbols, int64 (symbols + 1,)."""
-    codes = np.trim_zeros(counts, "b")
-    if sampled:  # any symbol may follow, if rarely
-        codes = np.pad(codes, (0, kind.most - codes.size)) * SELDOM
-        codes = np.maximum(codes, 1)
-    return codes.size, tables.plain_table(codes)
+class _Plan(NamedTuple):
+    """How a context will be coded: symbols + 1, and the table; None if nothing changes."""
+
+    k: int
+    table: CodeTable | None
+
+    @classmethod
+    def of_most(cls, kind: Elements, counts: NDArray[np.int64], sampled: bool) -> _Plan:
+        """The plan where most elements change, without a count of runs.
+
+        counts: of symbols, int64 (symbols + 1,), of all elements or of a sample.
+        """
+        codes = np.trim_zeros(counts, "b")
+        if sampled:  # any symbol may follow
+            codes = np.maximum(ONCE * np.pad(codes, (0, kind.most - codes.size)), 1)
+        return cls(codes.size, tables.choose(Counts(codes, None), None).table)
+
+    @classmethod
+    def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
+        """The plan for n elements. tokens: int64 (symbols, MAX_CLASSES), of all or of a sample."""
+        if sampled and not len(tokens):  # any symbol may follow
+            tokens = np.zeros((1, MAX_CLASSES), np.int64)
+        symbols = tokens.shape[0]
+        if not symbols:
+            return cls(1, None)
+        codes = np.zeros(kind.most if sampled else symbols + 1, np.int64)
+        codes[1 : symbols + 1] = tokens.sum(axis=1)
+        codes[0] = n - codes.sum()
+        if sampled:  # a plain code has no escape, and any symbol may follow
+            codes = np.maximum(codes, 1)
+        return cls(codes.size, tables.choose(Counts(codes, tokens, uniform=True), None).table)
+
+    @property
+    def code(self) -> ContextCode:
+        """Words, escape and bits of a symbol after an escape; -1 without a table."""
+        if self.table is None:
+            return np.zeros(1, np.uint32), 0, -1
+        words, escape = self.table.full_words(self.k - 1)
+        return words, int(escape), runlength.symbol_bits(self.k - 1)
 
 
-def _token_tables(
+def _plans(
     old: NDArray[Any], new: NDArray[Any], kind: Elements, bounds: Sequence[int], units: int
-) -> list[Table]:
-    """k and a table of runs for each context; None where nothing changes."""
+) -> list[_Plan]:
+    """The plans of all contexts. units: of a stream."""
     # A large tensor's tables come from a sample of its units: rare tokens get an escape.
     stride = max(old.nbytes // (kind.width * COUNTED * UNIT), 1)
-    chosen: list[Table] = []
-    for tokens in _counted(old, new, kind, bounds, 1 if stride > 1 else units, stride):
-        symbols = kind.most - 1 if stride > 1 else len(tokens)
-        if symbols > len(tokens) == 0:  # any symbol may follow
-            tokens = np.zeros((1, MAX_CLASSES), np.int64)
-        table = tables.token_table(tokens, symbols, uniform=True) if symbols else None
-        chosen.append((symbols + 1, table))
-    return chosen
-
-
-def _code_of(k: int, table: CodeTable | None) -> ContextCode:
-    """Words, escape and bits of a symbol after an escape; -1 without a table."""
-    if table is None:
-        return np.zeros(0, np.uint32), 0, -1
-    words, escape = table.full_words(k - 1)
-    return words, int(escape), runlength.symbol_bits(k - 1)
+    units = 1 if stride > 1 else units
+    counts, sizes = _counted(old, new, kind, bounds, units, stride)
+    return [_Plan.of(kind, own, n, stride > 1) for own, n in zip(counts, sizes.tolist())]
 
 
 @twin_of(plain.count_steps)
@@ -320,21 +339,25 @@ def _counted(
     bounds: Sequence[int],
     units: int,
     stride: int,
-) -> list[NDArray[np.int64]]:
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """See `plain.count_steps`."""
     n, n_contexts = old.nbytes // kind.width, len(bounds) + 1
     n_streams = -(-n // (units * UNIT * stride))
     pieces = workers.pieces(n_streams, least=-(-n_streams // workers.threads()))
     counts = np.zeros((len(pieces), n_contexts, kind.most - 1, MAX_CLASSES), np.int32)
     tops = np.zeros((len(pieces), n_contexts), np.int64)
+    sizes = np.zeros((len(pieces), n_contexts), np.int64)
     what = kind.pair(old, new), kind.contexts(bounds)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        kernel.count(*what, pieces[i], units, stride, scratch.notes, counts[i], tops[i])
+        streams, found = (pieces[i], units, stride), (counts[i], tops[i], sizes[i])
+        kernel.count(*what, *streams, scratch.notes, *found)
 
     workers.spread(work, len(pieces))
-    most = tops.max(axis=0)
-    return [counts[:, i, :top].sum(axis=0, dtype=np.int64) for i, top in enumerate(most)]
+    totals = [
+        counts[:, i, :top].sum(axis=0, dtype=np.int64) for i, top in enumerate(tops.max(axis=0))
+    ]
+    return totals, sizes.sum(axis=0)
 
 
 @twin_of(plain.write_steps)
@@ -358,16 +381,17 @@ def _written(
     parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
     own = kernel.Codes(words, starts, escapes, symbol_bits)
     what = kind.pair(old, new), kind.contexts(bounds)
-    is_plain = bool(((escapes == 0) & (symbol_bits >= 0)).any())
+    any_plain, any_runs = bool(((escapes == 0) & (symbol_bits >= 0)).any()), escapes.any()
 
     def work(i: int, scratch: workers.Scratch) -> None:
         elements = min(units * UNIT, n - i * units * UNIT)
         begins = np.cumsum((elements * longest >> 5) + 3)  # memory is taken as it is written
         out = scratch.at_least(int(begins[-1]))
-        if is_plain:
-            kernel.write_plain(*what, i, units, own, begins[:-1], out, sizes[i])
-        else:
-            kernel.write(*what, i, units, own, scratch.notes, begins[:-1], out, sizes[i])
+        stream = i, units, own, begins[:-1], out, sizes[i]
+        if any_runs:
+            kernel.write(*what, *stream, scratch.notes)
+        if any_plain:
+            kernel.write_plain(*what, *stream)
         used = (sizes[i] + 31) >> 5
         parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 
@@ -392,7 +416,7 @@ def _sample(
 ) -> tuple[tuple[int, ...], NDArray[np.int64]] | None:
     """The bounds of contexts, and the symbols that a sample has in each; None to make no residual.
 
-    Counts are int64 (contexts, symbols + 1), 0 for no change. Small arrays are counted as a whole.
+    Counts are int64 (contexts, symbols + 1), 0 for no change. A small array is counted as a whole.
     """
     starts, length = np.zeros(1, np.int64), n
     if n > SAMPLED:
@@ -450,7 +474,7 @@ def _lookups(
         decode.lookup(table.words, table.classes, width, lookup, many)
         if table.classes == 1:  # with a symbol's extra bits
             extra = np.concatenate((np.zeros(1, np.int64), kind.extra_bits(table.words.size - 1)))
-            lookup += extra.astype(np.uint64)[(lookup >> decode.CODE).astype(np.intp)]
+            lookup += extra.astype(np.uint64)[(lookup >> decode.CODE).view(np.int64)]
         row = lookup[: fast.shape[1]]
         fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)

@@ -166,44 +166,45 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
     """A new table, and the bits of a message with it."""
     most_bits = None  # of the code of runs, table included
     if counts.tokens is not None:
-        runs = token_table(counts.tokens, counts.codes.size - 1, uniform=counts.uniform)
+        runs = _table_of_tokens(counts)
         bits = runs._cost_of(counts, counts.tokens)
         most_bits = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
         if most_bits < counts.codes.sum():  # each word has at least one bit
             return runs, bits
         if counts.codes.size > runlength.MAX_TOKENS:
             return runs, bits
-    plain = plain_table(counts.codes)
+    plain = CodeTable(huffman.code_lengths(_two_at_least(counts.codes)), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
     if most_bits is not None and most_bits < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
         return runs, bits
     return plain, plain_bits
 
 
-def plain_table(codes: NDArray[np.int64]) -> CodeTable:
-    """A table for single codes. codes: how often each occurs, int64 (k,).
+def _two_at_least(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The counts; if a single code other than 0 occurs, code 0 is counted once.
 
-    A prefix code needs two words: if a single code other than 0 occurs, code 0 is counted once. In
-    uniform steps, all values may move by one number of steps.
+    A prefix code needs two words. In uniform steps, all values may move by one number of steps.
     """
-    if np.count_nonzero(codes) < 2:
-        codes = codes.copy()
-        codes[0] = 1
-    return CodeTable(huffman.code_lengths(codes), 1)
+    if np.count_nonzero(codes) > 1:
+        return codes
+    padded = codes.copy()
+    padded[0] = 1
+    return padded
 
 
-def token_table(tokens: NDArray[np.int64], n_symbols: int, *, uniform: bool) -> CodeTable:
-    """A table for runs. tokens, uniform: see `Counts`. n_symbols: of the message."""
+def _table_of_tokens(counts: Counts) -> CodeTable:
+    tokens = counts.tokens
+    assert tokens is not None, "callers have counted tokens"
     used = np.flatnonzero(tokens.any(axis=0))
     # at least 2 classes: 1 would mean a plain code
     classes = max(int(used.max(initial=0)) + 1, 2)
-    with_tokens = min(tokens.shape[0], runlength.MAX_SYMBOLS)
-    if not uniform:
-        classes = min(classes, runlength.n_classes(with_tokens))
-    elif classes * with_tokens > runlength.MAX_TOKENS - 1:
-        classes = _best_classes(tokens, classes, runlength.symbol_bits(n_symbols))
-        with_tokens = min(with_tokens, runlength.n_symbols(classes))
-    with_word = tokens[:with_tokens, :classes].flatten()
+    n_symbols = min(tokens.shape[0], runlength.MAX_SYMBOLS)
+    if not counts.uniform:
+        classes = min(classes, runlength.n_classes(n_symbols))
+    elif classes * n_symbols > runlength.MAX_TOKENS - 1:
+        classes = _best_classes(tokens, classes, runlength.symbol_bits(counts.codes.size - 1))
+        n_symbols = min(n_symbols, runlength.n_symbols(classes))
+    with_word = tokens[:n_symbols, :classes].flatten()
     escaped = int(tokens.sum() - with_word.sum())
     if not with_word.any():  # all tokens are escaped, but a code needs two words
         with_word[0] = 1

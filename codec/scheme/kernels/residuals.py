@@ -277,12 +277,12 @@ def change_at(position, first, pair, contexts, notes):
 
 
 @compiled
-def count(pair, contexts, streams, units, stride, notes, tokens, tops):
+def count(pair, contexts, streams, units, stride, notes, tokens, tops, sizes):
     """Count the tokens of every stride-th stream, in every context.
 
     streams: the first one that is counted, and the end, in these. units: of a stream. tokens: int32
     (contexts, symbols, MAX_CLASSES), goes up. tops: int64 (contexts,), raised to the largest symbol
-    of each.
+    of each. sizes: int64 (contexts,), goes up: elements.
     """
     # Rank of the element behind the last change, in each context; below 0 if that was in an earlier
     # chunk.
@@ -302,12 +302,14 @@ def count(pair, contexts, streams, units, stride, notes, tokens, tops):
                 tokens[c, symbol - ONE, kind] += 1
                 tops[c] = max(tops[c], np.int64(symbol))
             for c in range(contexts.bounds.size + 1):
-                after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
+                met = np.int64(notes.counts[c, (stop - begin - 1) // WORD])
+                after[c] -= met
+                sizes[c] += met
 
 
 # The codes of all contexts. words: uint32, see `codes.Code`; those of context c begin at starts[c]
-# (int64). escapes: uint32 (contexts,), 0 for a plain code. symbol_bits: int64 (contexts,), of a
-# symbol after an escape; -1 for a context without code words.
+# (int64). escapes: uint32 (contexts,), 0 for a plain code, as which one without words counts: its
+# one word has no bits. symbol_bits: int64 (contexts,), of a symbol after an escape.
 Codes = namedtuple("Codes", "words starts escapes symbol_bits")
 
 
@@ -321,7 +323,7 @@ def put_step(bits, word, length, low, extra):
 
 @compiled
 def write_plain(pair, contexts, stream, units, codes, begins, out, sizes):
-    """`write` for codes that have a word for every element."""
+    """Code one stream of every context with a plain code, see `write`."""
     n_contexts = contexts.bounds.size + 1
     unstored = np.zeros((3, MAX_CONTEXTS), np.uint64)  # `Bits` of each context
     buffers, fills, ats = unstored[0], unstored[1], unstored[2]
@@ -332,6 +334,8 @@ def write_plain(pair, contexts, stream, units, codes, begins, out, sizes):
         skip = np.uint64(i * pair.width)
         old, new = load(pair.old + skip, pair.width), load(pair.new + skip, pair.width)
         c = context_at(old, pair, contexts)
+        if codes.escapes[c] != 0:
+            continue
         symbol = low = extra = np.uint64(0)
         if old != new:
             symbol, low, extra = step_of(old, new, pair)
@@ -340,13 +344,14 @@ def write_plain(pair, contexts, stream, units, codes, begins, out, sizes):
         bits = put_step(bits, word & np.uint64(0xFFFF), word >> np.uint64(16), low, extra)
         buffers[c], fills[c], ats[c] = bits
     for c in range(n_contexts):
-        bits = Bits(buffers[c], fills[c], ats[c])
-        sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
+        if codes.escapes[c] == 0:
+            bits = Bits(buffers[c], fills[c], ats[c])
+            sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
 
 
 @compiled
-def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
-    """Code one stream of every context.
+def write(pair, contexts, stream, units, codes, begins, out, sizes, notes):
+    """Code one stream of every context with a code for runs.
 
     units: of a stream. codes: `Codes`. begins: int64 (contexts,), where each begins in out
     (uint32), which is filled. sizes: int64 (contexts,), filled: bits.
@@ -365,6 +370,8 @@ def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
         m = list_changes(pair, begin, stop, notes)
         for i in range(m):
             old, new, c, rank = change_at(notes.listed[i], begin, pair, contexts, notes)
+            if codes.escapes[c] == 0:
+                continue
             run = np.uint64(rank - after[c])
             after[c] = rank + 1
             symbol, low, extra = step_of(old, new, pair)
@@ -378,15 +385,16 @@ def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
         for c in range(n_contexts):
             after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
     for c in range(n_contexts):
-        bits = Bits(buffers[c], fills[c], ats[c])
-        sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
+        if codes.escapes[c] != 0:
+            bits = Bits(buffers[c], fills[c], ats[c])
+            sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
 
 
 # How to read all contexts. one: uint64, look-up tables, see `decode.lookup`; that of context c
 # begins at starts[c] and has masks[c] + 1 entries (int64). In those of plain codes, the bits in all
 # include a symbol's extra ones. fast: uint64 (contexts, 2**FAST), the same for so few bits, where a
-# longer word is marked like an escape. symbol_bits: int64 (contexts,), of a symbol after an escape.
-# levels: int64 (contexts,), symbols and 1; 1 without code words.
+# longer word is marked like an escape. symbol_bits: int64 (contexts,), of a symbol after an escape;
+# -1 without tokens. levels: int64 (contexts,), symbols and 1.
 Tables = namedtuple("Tables", "one starts masks fast symbol_bits levels")
 # Scratch. moves: uint64 (MAX_CONTEXTS, CHUNK), steps as `read_move` returns them. marks: uint64
 # (MAX_CONTEXTS, CHUNK // WORD + 2), which elements of a context change.
@@ -453,7 +461,7 @@ def stepped(old, move, pair):
 
 @compiled
 def read_plain(pair, contexts, stream, units, begins, sizes, tables):
-    """`read` for codes that have a word for every element."""
+    """Decode one stream of every context with a plain code, behind `read`."""
     n_contexts = contexts.bounds.size + 1
     ats, ends = np.zeros((2, MAX_CONTEXTS), np.uint64)
     for c in range(n_contexts):
@@ -463,6 +471,8 @@ def read_plain(pair, contexts, stream, units, begins, sizes, tables):
         old = load(pair.old + skip, pair.width)
         c = context_at(old, pair, contexts)
         at = ats[c]
+        if tables.symbol_bits[c] >= 0:
+            continue
         if at > ends[c]:
             return decode.STREAM_ENDS_EARLY
         window = window_at(at)
@@ -470,13 +480,12 @@ def read_plain(pair, contexts, stream, units, begins, sizes, tables):
         if entry >= ESCAPE:
             entry = tables.one[np.uint64(tables.starts[c]) + (window & np.uint64(tables.masks[c]))]
         ats[c] = at + (entry & np.uint64(255))
-        symbol, new = entry >> CODE, old
+        symbol = entry >> CODE
         if symbol != 0:
             move, _ = read_move(at + (entry >> np.uint64(8) & np.uint64(255)), symbol, pair)
-            new = stepped(old, move, pair)
-        store(pair.new + skip, pair.width, new)
+            store(pair.new + skip, pair.width, stepped(old, move, pair))
     for c in range(n_contexts):
-        if ats[c] != ends[c]:
+        if tables.symbol_bits[c] < 0 and ats[c] != ends[c]:
             early = ats[c] > ends[c]
             return decode.STREAM_ENDS_EARLY if early else decode.STREAM_GOES_ON
     return decode.STREAM_OK
@@ -484,7 +493,7 @@ def read_plain(pair, contexts, stream, units, begins, sizes, tables):
 
 @compiled
 def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
-    """Decode one stream of every context.
+    """Decode one stream of every context with a code for runs; all other elements stay.
 
     pair: its new array is filled. begins: int64 (contexts,), 8 x the address of each stream; 16
     bytes behind its end can be read too. sizes: int64 (contexts,), their bits. Returns a STREAM_*
@@ -493,7 +502,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     The tokens of a chunk are read context by context into lists of changes; marks say which
     elements of a context change. Then the chunk is changed, element by element.
     """
-    n_contexts, levels = contexts.bounds.size + 1, tables.levels
+    n_contexts, symbol_bits = contexts.bounds.size + 1, tables.symbol_bits
     ats, lefts = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.int64)
     symbols, taken = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.uint64)
     moves.marks[:] = 0
@@ -508,7 +517,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
         n_words, changes = np.uint64((stop - begin + WORD - 1) // WORD), np.uint64(0)
         for c in range(n_contexts):
             n = np.int64(notes.counts[c, n_words - ONE])
-            if levels[c] == 1 or n == 0:
+            if symbol_bits[c] < 0 or n == 0:
                 continue
             own = Stream(ats[c], np.uint64(begins[c] + sizes[c]), lefts[c], symbols[c])
             own, m, status = read_moves(own, c, n, tables, moves, pair)
@@ -538,6 +547,6 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     for c in range(n_contexts):
         # A token that was read, whose change lies beyond the end; none where the context is empty.
         beyond = symbols[c] != 0 and lefts[c] < FAR // 2
-        if levels[c] > 1 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
+        if symbol_bits[c] >= 0 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
             return decode.STREAM_GOES_ON
     return decode.STREAM_OK
