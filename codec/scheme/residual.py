@@ -28,7 +28,7 @@ from codec.errors import StreamError
 from codec.state.tensors import TensorSpec
 
 from . import huffman, plain, runlength, tables, workers
-from .kernels import decode
+from .kernels import decode, dense
 from .kernels import residuals as kernel
 from .kernels.decode import ESCAPE, FAST
 from .kernels.residuals import LITERAL
@@ -187,7 +187,8 @@ def _applied_plainly(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[
 def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     """The next array. Raises StreamError."""
     n = kind.number(r.spec)
-    new = np.empty_like(old)
+    any_runs = any(c.has_runs for c in r.contexts)
+    new = np.empty_like(old) if any_runs else old.copy()
     n_streams = -(-n // (r.units * UNIT))
     lookups, fast = _lookups(kind, r.contexts)
     sizes = np.zeros((n_streams, len(r.contexts)), np.int64)
@@ -212,9 +213,10 @@ def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
 
     def work(i: int, scratch: workers.Scratch) -> None:
         stream = i, r.units, begins[i], sizes[i], tables
-        status[i] = kernel.read(*what, *stream, scratch.notes, scratch.moves)
+        if any_runs:
+            status[i] = kernel.read(*what, *stream, scratch.notes, scratch.moves)
         if any_plain and not status[i]:
-            status[i] = kernel.read_plain(*what, *stream)
+            status[i] = dense.read(*what, *stream)
 
     workers.spread(work, n_streams)
     if status.any():
@@ -391,7 +393,7 @@ def _written(
         if any_runs:
             kernel.write(*what, *stream, scratch.notes)
         if any_plain:
-            kernel.write_plain(*what, *stream)
+            dense.write(*what, *stream)
         used = (sizes[i] + 31) >> 5
         parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 

@@ -13,7 +13,7 @@ from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
 from . import decode
 from .codes import Bits, Code, ended, put, put_token
-from .decode import CODE, ESCAPE, FAST, token_at, window_at
+from .decode import ESCAPE, FAST, token_at, window_at
 from .instructions import (
     LOW32,
     ONE,
@@ -322,34 +322,6 @@ def put_step(bits, word, length, low, extra):
 
 
 @compiled
-def write_plain(pair, contexts, stream, units, codes, begins, out, sizes):
-    """Code one stream of every context with a plain code, see `write`."""
-    n_contexts = contexts.bounds.size + 1
-    unstored = np.zeros((3, MAX_CONTEXTS), np.uint64)  # `Bits` of each context
-    buffers, fills, ats = unstored[0], unstored[1], unstored[2]
-    out_at = np.uint64(out.ctypes.data)
-    for c in range(n_contexts):
-        ats[c] = out_at + np.uint64(4 * begins[c])
-    for i in range(stream * units * UNIT, min((stream + 1) * units * UNIT, pair.n)):
-        skip = np.uint64(i * pair.width)
-        old, new = load(pair.old + skip, pair.width), load(pair.new + skip, pair.width)
-        c = context_at(old, pair, contexts)
-        if codes.escapes[c] != 0:
-            continue
-        symbol = low = extra = np.uint64(0)
-        if old != new:
-            symbol, low, extra = step_of(old, new, pair)
-        word = np.uint64(codes.words[np.uint64(codes.starts[c]) + symbol])
-        bits = Bits(buffers[c], fills[c], ats[c])
-        bits = put_step(bits, word & np.uint64(0xFFFF), word >> np.uint64(16), low, extra)
-        buffers[c], fills[c], ats[c] = bits
-    for c in range(n_contexts):
-        if codes.escapes[c] == 0:
-            bits = Bits(buffers[c], fills[c], ats[c])
-            sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
-
-
-@compiled
 def write(pair, contexts, stream, units, codes, begins, out, sizes, notes):
     """Code one stream of every context with a code for runs.
 
@@ -452,45 +424,6 @@ def marked_in(word, c, notes, moves):
     return spread_bits(moves.marks[c, place] >> low | above, own)
 
 
-@inlined
-def stepped(old, move, pair):
-    """An element after a step. move: see `read_move`."""
-    magnitude = ((old & pair.magnitude) + (move & pair.magnitude)) & pair.magnitude
-    return magnitude | (old ^ move) & pair.sign
-
-
-@compiled
-def read_plain(pair, contexts, stream, units, begins, sizes, tables):
-    """Decode one stream of every context with a plain code, behind `read`."""
-    n_contexts = contexts.bounds.size + 1
-    ats, ends = np.zeros((2, MAX_CONTEXTS), np.uint64)
-    for c in range(n_contexts):
-        ats[c], ends[c] = begins[c], begins[c] + sizes[c]
-    for i in range(stream * units * UNIT, min((stream + 1) * units * UNIT, pair.n)):
-        skip = np.uint64(i * pair.width)
-        old = load(pair.old + skip, pair.width)
-        c = context_at(old, pair, contexts)
-        at = ats[c]
-        if tables.symbol_bits[c] >= 0:
-            continue
-        if at > ends[c]:
-            return decode.STREAM_ENDS_EARLY
-        window = window_at(at)
-        entry = tables.fast[c, window & np.uint64(2**FAST - 1)]
-        if entry >= ESCAPE:
-            entry = tables.one[np.uint64(tables.starts[c]) + (window & np.uint64(tables.masks[c]))]
-        ats[c] = at + (entry & np.uint64(255))
-        symbol = entry >> CODE
-        if symbol != 0:
-            move, _ = read_move(at + (entry >> np.uint64(8) & np.uint64(255)), symbol, pair)
-            store(pair.new + skip, pair.width, stepped(old, move, pair))
-    for c in range(n_contexts):
-        if tables.symbol_bits[c] < 0 and ats[c] != ends[c]:
-            early = ats[c] > ends[c]
-            return decode.STREAM_ENDS_EARLY if early else decode.STREAM_GOES_ON
-    return decode.STREAM_OK
-
-
 @compiled
 def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     """Decode one stream of every context with a code for runs; all other elements stay.
@@ -541,7 +474,8 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
             c = context_at(old, pair, contexts)
             move = moves.moves[c, taken[c]]
             taken[c] += ONE
-            store(pair.new + skip, pair.width, stepped(old, move, pair))
+            magnitude = ((old & pair.magnitude) + (move & pair.magnitude)) & pair.magnitude
+            store(pair.new + skip, pair.width, magnitude | (old ^ move) & pair.sign)
         for c in range(n_contexts):
             moves.marks[c, : n_words + ONE] = 0
     for c in range(n_contexts):
