@@ -295,7 +295,8 @@ class _Plan(NamedTuple):
         """
         codes = np.trim_zeros(counts, "b")
         if sampled:  # any symbol may follow
-            codes = np.maximum(ONCE * np.pad(codes, (0, kind.most - codes.size)), 1)
+            codes = np.ones(kind.most, np.int64)
+            codes[: counts.size] = np.maximum(ONCE * counts, 1)
         return cls(codes.size, tables.choose(Counts(codes, None), None).table)
 
     @classmethod
@@ -473,10 +474,8 @@ def _lookups(
             continue
         width = max(int(table.lengths.max()), FAST)
         lookup = np.zeros(2**width, np.uint64)
-        decode.lookup(table.words, table.classes, width, lookup, many)
-        if table.classes == 1:  # with a symbol's extra bits
-            extra = np.concatenate((np.zeros(1, np.int64), kind.extra_bits(table.words.size - 1)))
-            lookup += extra.astype(np.uint64)[(lookup >> decode.CODE).view(np.int64)]
+        half = kind.of_one_sign if table.classes == 1 else 0
+        decode.lookup(table.words, table.classes, width, half, lookup, many)
         row = lookup[: fast.shape[1]]
         fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)

@@ -12,29 +12,37 @@ import numpy as np
 from codec.scheme.limits import MAX_CONTEXTS, UNIT
 
 from . import decode
-from .codes import Bits, ended
+from .codes import Bits, ended, put
 from .decode import CODE, ESCAPE, FAST, window_at
 from .instructions import LOW32, ONE, class_of, extra_of, pointer, run_of
 from .machine import carray, compiled, inlined
-from .residuals import put_step
 
 CHUNK = 2**10  # elements whose steps stay in the first cache
 IN_WINDOW = np.uint64(57)  # bits
 NONE = ~np.uint64(0)
+EXTRA, SYMBOL = np.uint64(10), np.uint64(2**10 - 1)
 
-# Of each element of a chunk: its context, uint8; the symbol of its step, uint16; how many extra
-# bits that has, uint8; and these, uint64, in `read` with other bits above them. below: uint64, the
+# Of each element of a chunk: its context, uint8; its step, uint16, the symbol and the number of its
+# extra bits << EXTRA; and these bits, uint64, in `read` with others above them. below: uint64, the
 # largest magnitude below each bound, NONE where there are fewer.
-Steps = namedtuple("Steps", "own symbols extra lows below")
+Steps = namedtuple("Steps", "own items lows below")
 
 
 @inlined
-def steps_in(contexts):
-    """`Steps` of any content."""
+def steps_in(bounds):
+    """`Steps` of any content. bounds: see `residuals.Contexts`."""
     below = np.full(MAX_CONTEXTS - 1, NONE)
-    below[: contexts.bounds.size] = contexts.bounds - ONE
-    own, extra = np.empty((2, CHUNK), np.uint8)
-    return Steps(own, np.empty(CHUNK, np.uint16), extra, np.empty(CHUNK, np.uint64), below)
+    below[: bounds.size] = bounds - ONE
+    own, items = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint16)
+    return Steps(own, items, np.empty(CHUNK, np.uint64), below)
+
+
+@inlined
+def put_step(bits, word, length, low, extra):
+    """Append a code word and the extra bits of a symbol behind it."""
+    some = min(extra, np.uint64(32))  # they may be too many for one `put`
+    bits = put(bits, word | (low & LOW32) << length, length + some)
+    return put(bits, low >> some, extra - some) if extra > some else bits
 
 
 @inlined
@@ -76,7 +84,7 @@ def note_steps(old, new, pair, steps):
         symbol = ONE + np.uint64(change < 0) + np.uint64(2) * kind + flipped * half
         if before == after:
             symbol = extra = np.uint64(0)
-        steps.symbols[i], steps.extra[i] = symbol, extra
+        steps.items[i] = symbol | extra << EXTRA
         steps.lows[i] = amount & ((ONE << extra) - ONE)
 
 
@@ -85,7 +93,7 @@ def take_steps(old, new, pair, steps):
     """Move each element by its step, see `residuals.read_move`; without one it stays."""
     half = np.uint64(8 * (8 * pair.width - 1))
     for i in range(old.size):
-        before, symbol = np.uint64(old[i]), np.uint64(steps.symbols[i]) - ONE
+        before, symbol = np.uint64(old[i]), np.uint64(steps.items[i]) - ONE
         flipped = np.uint64(symbol >= half)
         symbol -= half * flipped
         low = steps.lows[i] & ((ONE << extra_of(symbol >> ONE)) - ONE)
@@ -93,13 +101,13 @@ def take_steps(old, new, pair, steps):
         amount = ~amount + ONE if symbol & ONE else amount
         magnitude = ((before & pair.magnitude) + amount) & pair.magnitude
         after = magnitude | (before ^ pair.sign * flipped) & pair.sign
-        new[i] = after if steps.symbols[i] != 0 else np.uint64(new[i])
+        new[i] = after if steps.items[i] != 0 else np.uint64(new[i])
 
 
 @compiled
 def write(pair, contexts, stream, units, codes, begins, out, sizes):
     """Code one stream of each context with a plain code. The arguments are `residuals.write`'s."""
-    steps, n_contexts = steps_in(contexts), begins.size
+    steps, n_contexts = steps_in(contexts.bounds), begins.size
     unstored = np.zeros((3, MAX_CONTEXTS), np.uint64)  # `Bits` of each context
     buffers, fills, ats = unstored[0], unstored[1], unstored[2]
     out_at = np.uint64(out.ctypes.data)
@@ -114,10 +122,11 @@ def write(pair, contexts, stream, units, codes, begins, out, sizes):
             c = np.int64(steps.own[i])
             if codes.escapes[c] != 0:
                 continue
-            word = np.uint64(codes.words[np.uint64(codes.starts[c]) + np.uint64(steps.symbols[i])])
+            item = np.uint64(steps.items[i])
+            word = np.uint64(codes.words[np.uint64(codes.starts[c]) + (item & SYMBOL)])
             word, length = word & np.uint64(0xFFFF), word >> np.uint64(16)
             bits = Bits(buffers[c], fills[c], ats[c])
-            bits = put_step(bits, word, length, steps.lows[i], np.uint64(steps.extra[i]))
+            bits = put_step(bits, word, length, steps.lows[i], item >> EXTRA)
             buffers[c], fills[c], ats[c] = bits
     for c in range(n_contexts):
         if codes.escapes[c] == 0:
@@ -131,7 +140,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables):
 
     All elements of the new array are there: those of other contexts stay as they are.
     """
-    steps, n_contexts, few = steps_in(contexts), begins.size, np.uint64(2**FAST - 1)
+    steps, n_contexts, few = steps_in(contexts.bounds), begins.size, np.uint64(2**FAST - 1)
     ats, ends = np.zeros((2, MAX_CONTEXTS), np.uint64)
     for c in range(n_contexts):
         ats[c], ends[c] = begins[c], begins[c] + sizes[c]
@@ -142,7 +151,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables):
         for i in range(n):
             c = np.int64(steps.own[i])
             if tables.symbol_bits[c] >= 0:
-                steps.symbols[i] = 0
+                steps.items[i] = 0
                 continue
             at = ats[c]
             if at > ends[c]:
@@ -157,7 +166,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables):
             if used > IN_WINDOW:
                 low = window_at(at + length) & LOW32
                 low |= window_at(at + length + np.uint64(32)) << np.uint64(32)
-            steps.symbols[i], steps.lows[i] = entry >> CODE, low
+            steps.items[i], steps.lows[i] = entry >> CODE, low
             ats[c] = at + used
         by_width(take_steps, pair, begin, n, steps)
     for c in range(n_contexts):

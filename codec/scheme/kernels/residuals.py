@@ -11,11 +11,11 @@ import numpy as np
 
 from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
-from . import decode
-from .codes import Bits, Code, ended, put, put_token
+from . import decode, dense
+from .codes import Bits, Code, ended, put_token
 from .decode import ESCAPE, FAST, token_at, window_at
+from .dense import put_step
 from .instructions import (
-    LOW32,
     ONE,
     class_of,
     copy_bytes,
@@ -99,7 +99,7 @@ def sample(pair, starts, length, counts):
     """
     # infinity and NaN
     top = pair.magnitude >> pair.mantissa if pair.sign != 0 else ~np.uint64(0)
-    highest = np.uint64(0)
+    highest, steps = np.uint64(0), dense.steps_in(np.zeros(0, np.uint64))
     for start in starts:
         for i in range(start, start + length):
             old = load(pair.old + np.uint64(i * pair.width), pair.width)
@@ -110,12 +110,15 @@ def sample(pair, starts, length, counts):
         highest = min(highest, np.uint64(FIELDS - 1))
     lowest = np.int64(highest) - (FIELDS - 1) if highest >= np.uint64(FIELDS) else 0
     for start in starts:
-        for i in range(start, start + length):
-            skip = np.uint64(i * pair.width)
-            old, new = load(pair.old + skip, pair.width), load(pair.new + skip, pair.width)
-            field = min((old & pair.magnitude) >> pair.mantissa, np.uint64(lowest + FIELDS - 1))
-            symbol, _, _ = step_of(old, new, pair)
-            counts[max(np.int64(field) - lowest, 0), symbol if old != new else np.uint64(0)] += 1
+        for begin in range(start, start + length, dense.CHUNK):
+            n = min(dense.CHUNK, start + length - begin)
+            dense.by_width(dense.note_steps, pair, begin, n, steps)
+            for i in range(n):
+                old = load(pair.old + np.uint64((begin + i) * pair.width), pair.width)
+                field = (old & pair.magnitude) >> pair.mantissa
+                field = min(field, np.uint64(lowest + FIELDS - 1))
+                row = max(np.int64(field) - lowest, 0)
+                counts[row, steps.items[i] & dense.SYMBOL] += 1
     return lowest
 
 
@@ -311,14 +314,6 @@ def count(pair, contexts, streams, units, stride, notes, tokens, tops, sizes):
 # (int64). escapes: uint32 (contexts,), 0 for a plain code, as which one without words counts: its
 # one word has no bits. symbol_bits: int64 (contexts,), of a symbol after an escape.
 Codes = namedtuple("Codes", "words starts escapes symbol_bits")
-
-
-@inlined
-def put_step(bits, word, length, low, extra):
-    """Append a code word and the extra bits of a symbol behind it."""
-    some = min(extra, np.uint64(32))  # they may be too many for one `put`
-    bits = put(bits, word | (low & LOW32) << length, length + some)
-    return put(bits, low >> some, extra - some) if extra > some else bits
 
 
 @compiled
