@@ -42,7 +42,7 @@ from .limits import CHANGE, LOOK
 from .payload import matrices_of
 from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
-from .residual import Residual, residual_of
+from .residual import LEAST, Residual, residual_of
 from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected, packed
 from .tables import CodeTable
@@ -213,16 +213,20 @@ class Tracker(Generic[T]):
         """Copies of the exact tensors that have changed, and the residuals of some of them."""
         before = self.track.arrays
         exact = [t for t in self.track.layout.tensors if not t.lossy]
-        changed = [t for t in exact if not same_bits(arrays[t.name], before[t.name])]
-        stored = {t.name: arrays[t.name].copy() for t in changed}
-        found: list[Residual | None] = [None] * len(changed)
+        copies, residuals = Arrays(), dict[str, Residual]()
 
-        def work(i: int, _: workers.Scratch) -> None:
-            name = changed[i].name
-            found[i] = residual_of(before[name], stored[name], changed[i])
+        def encode(t: TensorSpec) -> None:
+            if not same_bits(arrays[t.name], before[t.name]):
+                copies[t.name] = arrays[t.name].copy()
+                if r := residual_of(before[t.name], copies[t.name], t):
+                    residuals[t.name] = r
 
-        workers.spread(work, len(changed))
-        return stored, {t.name: r for t, r in zip(changed, found) if r}
+        large = [t for t in exact if t.track_nbytes >= LEAST]
+        workers.spread(lambda i, _: encode(large[i]), len(large))
+        for t in exact:
+            if t.track_nbytes < LEAST:
+                encode(t)
+        return {t.name: copies[t.name] for t in exact if t.name in copies}, residuals
 
     def _encode_group(
         self,
