@@ -334,7 +334,8 @@ class Tracker(Generic[T]):
         changes = measures.move(segments, scale, codes, levels, ahead.mode_of(tensors))
         for t, change in zip(tensors, changes.tolist()):
             sums[t.name] = (sums[t.name] + change) % 2**64
-        return Group(tensors, replace(encoded, measure=target.name, sizes=sizes))
+        encoded = replace(encoded, measure=target.name, sizes=sizes, known=codes)
+        return Group(tensors, encoded)
 
     @contextmanager
     def _in_steps(
