@@ -12,7 +12,9 @@ old values are divided into a few ranges, the *contexts*. Each context has its o
 steps.
 
 A residual is made only where it takes fewer bytes than the tensor. A sample decides first whether
-to try: where all bits are new, as in a random generator's state, nothing is gained.
+to try: where all bits are new, as in a random generator's state, nothing is gained. Where nearly
+all elements change, as in an optimizer's float32, there are no runs to count: the sample gives the
+codes too.
 """
 
 from __future__ import annotations
