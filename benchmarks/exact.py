@@ -1,22 +1,34 @@
-"""Residuals of exact bfloat16 weights beside XOR + zstd level 1: bytes and times.
+"""Residuals of exact tensors beside XOR + zstd level 1: bytes and times.
 
     python benchmarks/exact.py                    4 and 16 million values, 1 thread and all
     python benchmarks/exact.py --values 1000000 --rounds 5
+    python benchmarks/exact.py --states 1200000 5000000      saves of AdamW's states
 
-Two kinds of data. "Gaussian": weights of standard deviation 0.02 that move by normal updates.
-"trained": the weights of a network of six layers that AdamW trains in float32 while its bfloat16
-copies are saved, as mixed-precision training does. The size of the updates is chosen so that a
-given share of the bfloat16 values changes. Each round times each method once, in turn; medians are
-reported, and medians of the rounds' ratios. Needs the `bench` extra.
+With --states, a network of so many parameters is trained in float32. Each step is saved in four
+ways in turn, each into a new file with an fsync: all of it exactly, as residuals; by default; the
+XOR with the last state, its bytes shuffled, with zstd level 1 in one thread; and by torch.save.
+Encoding is without hashes, check and disk for zstd, and with the file's hashes for the codec.
+
+Without it, bfloat16 weights of two kinds. "Gaussian": of standard deviation 0.02, they move by
+normal updates. "trained": those of a network of six layers that AdamW trains in float32 while its
+bfloat16 copies are saved, as mixed-precision training does. The size of the updates is chosen so
+that a given share of the bfloat16 values changes.
+
+Each round times each method once, in turn; medians are reported, and medians of the rounds' ratios.
+Needs the `bench` extra.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from statistics import median
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -35,9 +47,15 @@ def main() -> None:
     """Print a table for each number of threads."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--values", type=int, nargs="+", default=[2**22, 2**24])
+    parser.add_argument("--states", type=int, nargs="+", metavar="PARAMETERS")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     codec.warm_up()
+    if options.states:
+        print("parameters  way        bytes  encode, ms    save, ms  ÷ zstd  ÷ torch.save")
+        for n in options.states:
+            states(n, options.rounds)
+        return
     all_threads = codec.threads()
     for n in options.values:
         kinds = {"Gaussian": gaussian(n), "trained": trained(n)}
@@ -61,26 +79,90 @@ def gaussian(n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return weights, rng.standard_normal(n, dtype=np.float32)
 
 
-def trained(n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weights of a network after 50 steps of AdamW, and what the next step adds to them."""
+def training(n: int) -> Iterator[tuple[torch.nn.Module, torch.optim.Optimizer]]:
+    """A network of about n parameters and its AdamW, after each step."""
     torch.manual_seed(0)
     width = int((n / 6) ** 0.5)
     layers = [m for _ in range(6) for m in (torch.nn.Linear(width, width, False), torch.nn.Tanh())]
     model = torch.nn.Sequential(*layers)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     teacher = torch.randn(width, width) / width**0.5
-
-    def flat() -> NDArray[np.float32]:
-        return torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
-
-    before = flat()
-    for _ in range(51):
-        before = flat()
+    while True:
         x = torch.randn(64, width)
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(x), torch.tanh(x @ teacher)).backward()
         optimizer.step()
-    return before, flat() - before
+        yield model, optimizer
+
+
+def trained(n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Weights of a network after 50 steps of AdamW, and what the next step adds to them."""
+    now = before = np.zeros(0, np.float32)
+    for _, (model, _) in zip(range(51), training(n)):
+        before, now = now, torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
+    return before, now - before
+
+
+def states(n: int, rounds: int) -> None:
+    """Print a line for each way to save a training's states."""
+    times: dict[str, list[tuple[float, float]]] = {}
+    sizes: dict[str, int] = {}
+    last: list[NDArray[np.uint32]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        chains = {
+            "exact": codec.Checkpointer(f"{folder}/exact.lcc", policy={"*": "exact"}),
+            "default": codec.Checkpointer(f"{folder}/default.lcc"),
+        }
+        for step, (model, optimizer) in zip(range(rounds + 4), training(n)):
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            for way, chain in chains.items():
+                os.sync()
+                begin = time.perf_counter()
+                saved = chain.save(step, state)
+                took = saved.stages["encode"], time.perf_counter() - begin
+                times.setdefault(way, []).append(took)
+                sizes[way] = saved.nbytes
+            now = [t.numpy().reshape(-1).view(np.uint32).copy() for t in tensors(state)]
+            for way in ("zstd", "torch"):
+                os.sync()
+                begin = time.perf_counter()
+                with Path(folder, f"{step}.{way}").open("wb") as file:
+                    encoded = write(way, file, state, now, last or now)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    times.setdefault(way, []).append((encoded, time.perf_counter() - begin))
+                    sizes[way] = file.tell()
+            last = now
+    settled = {way: own[4:] for way, own in times.items()}  # moments that begin are larger
+    for way, own in settled.items():
+        encode, save = (median(column) for column in zip(*own))
+        cells = f"{sizes[way] / sizes['torch']:9.4f}{1e3 * encode:12.0f}{1e3 * save:12.0f}"
+        for other in ("zstd", "torch"):
+            cells += f"{median(a / b for (_, a), (_, b) in zip(own, settled[other])):8.2f}"
+        ratio = median(a / b for (a, _), (b, _) in zip(own, settled["zstd"]))
+        print(f"{n:10,}  {way:<8} {cells}   encode ÷ zstd {ratio:.2f}")
+
+
+def tensors(state: Any) -> list[torch.Tensor]:
+    """Those of a state that are not numbers."""
+    if isinstance(state, dict):
+        return [t for value in state.values() for t in tensors(value)]
+    return [state] if isinstance(state, torch.Tensor) and state.ndim else []
+
+
+def write(way: str, file: IO[bytes], state: Any, now: list[Any], last: list[Any]) -> float:
+    """Write a state to a file, or its change. Returns the seconds that encoding took."""
+    begin = time.perf_counter()
+    if way == "torch":
+        torch.save(state, file)
+        return time.perf_counter() - begin
+    frames = []
+    for old, new in zip(last, now):
+        shuffled = np.ascontiguousarray((old ^ new).view(np.uint8).reshape(-1, 4).T)
+        frames.append(zstandard.ZstdCompressor(level=1).compress(shuffled))
+    seconds = time.perf_counter() - begin
+    file.writelines(frames)
+    return seconds
 
 
 def to_bfloat16(values: NDArray[np.float32]) -> Bits:

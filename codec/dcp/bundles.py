@@ -103,9 +103,7 @@ class Bundle:
         draft = Draft.of_delta("a delta about to be written", place, track, delta)
         record = draft.check(track)
         needs = (*self.needs, put(record, draft.data))
-        # The arrays after the residuals may be as large as the track: they are not kept.
-        delta = replace(delta, after_residuals={})
-        return WrittenBundle(self, delta, needs, record.digest, record.nbytes, leaving)
+        return WrittenBundle(self, delta.lean, needs, record.digest, record.nbytes, leaving)
 
 
 @dataclass(frozen=True)

@@ -258,15 +258,21 @@ class Recorder:
         Returns:
             The record as read; when it was encoded, when checked, and when its bytes were durable.
         """
-        encoded = time.perf_counter()
-        try:
-            record = prepared.draft.check(prepared.tracker.track)
-        except TrackDigestError:
-            self.tracker = None  # it may be damaged: the next save is a base
-            raise
-        checked = time.perf_counter()
-        self._unconfirmed = draft = prepared.draft
-        return record, encoded, checked, self._directory.publish(draft.name, draft.data)
+        encoded, draft = time.perf_counter(), prepared.draft
+        checked: list[tuple[Record, float]] = []
+
+        def check() -> None:
+            try:
+                record = draft.check(prepared.tracker.track)
+            except TrackDigestError:
+                self.tracker = None  # it may be damaged: the next save is a base
+                raise
+            checked.append((record, time.perf_counter()))
+            self._unconfirmed = draft
+
+        synced = self._directory.publish(draft.name, draft.data, check)
+        ((record, when),) = checked
+        return record, encoded, when, synced
 
     def _log_behind(self, saved: Saved) -> None:
         """Log once that a restart would be far behind, and the setting that changes it."""
@@ -444,7 +450,7 @@ def _summary(
         layout.nbytes,
         ends[-1] - ends[0],
         non_finite,
-        delta,
+        delta.lean if delta else None,
         stages,
         commit,
         ends[0],

@@ -28,8 +28,8 @@ class Saved:
         seconds: Of the whole save.
         non_finite: Tensors with NaN, infinity or too large a change, stored whole.
         delta: What was encoded; None for a base, and if another process encoded it.
-        stages: Seconds of "encode" (up to the record's bytes), "check" (decoding them), "write"
-            (until they are on disk) and "advance" (of the track).
+        stages: Seconds of "encode" (up to the record's bytes), "check" (handing them to the system,
+            and decoding them), "write" (until they are on disk) and "advance" (of the track).
         commit: The last seconds of "write": the file, already fsynced, gets its name, and the
             directory is fsynced.
         began: When the save began, by `time.perf_counter`, which all processes of a machine share.

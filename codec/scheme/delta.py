@@ -121,6 +121,12 @@ class Delta:
         return _ExactAfter(self, before)
 
     @property
+    def lean(self) -> Delta:
+        """The same without the arrays that spare decoding, which take memory like the state."""
+        lean = (replace(g, encoded=replace(g.encoded, known=None)) for g in self.groups)
+        return replace(self, groups=tuple(lean), after_residuals={})
+
+    @property
     def tensors(self) -> dict[str, str]:
         """Name -> how it is stored in this step: "lossy" or "exact"."""
         in_transition = dict.fromkeys(self.transition.arrays if self.transition else (), "exact")

@@ -196,7 +196,7 @@ def _read(
     is_plain = table.classes == 1
     width = max(int(table.lengths.max()), decoder.FAST)
     one, many = np.zeros(2**width, np.uint64), np.empty(2**decoder.FAST, np.uint64)
-    decoder.lookup(table.words, table.classes, width, one, many)
+    decoder.lookup(table.words, table.classes, width, 0, one, many)
     pairs = not is_plain and p.words.size >= LEAST_WORDS
     two = np.empty(2**decoder.FAST if pairs else 0, np.uint64)
     if two.size > 0 and decoder.lookup_two(one, two) < LEAST_PAIRS * two.size:

@@ -12,14 +12,16 @@ old values are divided into a few ranges, the *contexts*. Each context has its o
 steps.
 
 A residual is made only where it takes fewer bytes than the tensor. A sample decides first whether
-to try: where all bits are new, as in a random generator's state, nothing is gained.
+to try: where all bits are new, as in a random generator's state, nothing is gained. Where nearly
+all elements change, as in an optimizer's float32, there are no runs to count: the sample gives the
+codes too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,7 @@ from codec.errors import StreamError
 from codec.state.tensors import TensorSpec
 
 from . import huffman, plain, runlength, tables, workers
-from .kernels import decode
+from .kernels import decode, dense
 from .kernels import residuals as kernel
 from .kernels.decode import ESCAPE, FAST
 from .kernels.residuals import LITERAL
@@ -43,6 +45,8 @@ SAMPLED, STRETCH = 2**15, 512  # elements that are sampled first; neighbours in 
 WORTH = 0.97  # of a tensor's bytes: not tried if the sample predicts a larger residual
 CONTEXTS = 3  # at most: one more saves 1 to 2 % of the bytes, for 10 % more time
 COUNTED = 8  # units, at least, that are counted for the code tables of a large tensor
+MOST = 8  # of so many elements at most one stays: then no runs are counted
+ONCE = 64  # an element of a sample counts as so many; a symbol that has none of them counts as 1
 CONTEXT_BITS = 600  # approximate cost of one more context: row, table and sizes of streams
 # Bits of the mantissa by dtype, of a complex dtype those of its parts. Other dtypes are integers.
 MANTISSA = {
@@ -133,6 +137,11 @@ class Context:
         """The code table; None if nothing changes."""
         return self.code.table if self.code else None
 
+    @property
+    def has_runs(self) -> bool:
+        """Whether only changes have code words, with the runs before them."""
+        return self.code is not None and self.code.table.classes > 1
+
 
 @dataclass(frozen=True)
 class Residual:
@@ -180,30 +189,36 @@ def _applied_plainly(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[
 def _applied(r: Residual, kind: Elements, old: NDArray[Any]) -> NDArray[Any]:
     """The next array. Raises StreamError."""
     n = kind.number(r.spec)
-    new = np.empty_like(old)
+    any_runs = any(c.has_runs for c in r.contexts)
+    new = np.empty_like(old) if any_runs else old.copy()
     n_streams = -(-n // (r.units * UNIT))
-    kinds = np.array([_kind_of(c.table) for c in r.contexts], np.int64)
-    begins = np.zeros((n_streams, len(kinds)), np.int64)
-    sizes = np.zeros((n_streams, len(kinds)), np.int64)
+    lookups, fast = _lookups(kind, r.contexts)
+    sizes = np.zeros((n_streams, len(r.contexts)), np.int64)
+    begins = np.full(sizes.shape, 8 * fast.ctypes.data)  # any address, for no bits
     buffers = []  # kept alive: begins are addresses
     for i, c in enumerate(r.contexts):
         if c.code:
             sizes[:, i] = c.code.streams
             begins[:, i], payload_buffers = begins_of(c.code.words, sizes[:, i])
             buffers.append(payload_buffers)
-    lookups, fast = _lookups(r.contexts)
     starts = np.cumsum([0, *(len(lookup) for lookup in lookups)], dtype=np.int64)[:-1]
     masks = np.array([max(len(lookup) - 1, 0) for lookup in lookups], np.int64)
     lookup = np.concatenate(lookups) if buffers else np.zeros(1, np.uint64)
     levels = np.array([c.k for c in r.contexts], np.int64)
-    symbol_bits = np.array([runlength.symbol_bits(max(k - 1, 1)) for k in levels.tolist()])
+    symbol_bits = np.array(
+        [runlength.symbol_bits(c.k - 1) if c.has_runs else -1 for c in r.contexts]
+    )
     what = kind.pair(old, new), kind.contexts(r.bounds)
-    tables = kernel.Tables(kinds, lookup, starts, masks, fast, symbol_bits, levels)
+    tables = kernel.Tables(lookup, starts, masks, fast, symbol_bits, levels)
+    any_plain = any(c.code and not c.has_runs for c in r.contexts)
     status = np.zeros(n_streams, np.int64)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        stream = i, r.units, begins[i], sizes[i]
-        status[i] = kernel.read(*what, *stream, tables, scratch.notes, scratch.moves)
+        stream = i, r.units, begins[i], sizes[i], tables
+        if any_runs:
+            status[i] = kernel.read(*what, *stream, scratch.notes, scratch.moves)
+        if any_plain and not status[i]:
+            status[i] = dense.read(*what, *stream)
 
     workers.spread(work, n_streams)
     if status.any():
@@ -222,14 +237,27 @@ def residual_of(old: NDArray[Any], new: NDArray[Any], spec: TensorSpec) -> Resid
     if spec.track_nbytes < LEAST:
         return None
     kind = Elements.of(spec)
-    bounds_and_changes = _contexts(kind, kind.number(spec), old, new)
-    if bounds_and_changes is None:
+    n = kind.number(spec)
+    sampled = _sample(kind, n, old, new)
+    if sampled is None:
         return None
-    bounds, changes = bounds_and_changes
-    encoder = _Encoder(kind, kind.number(spec), (old, new), bounds, changes)
-    if encoder.nbytes >= spec.track_nbytes:
-        return None
-    residual = Residual(spec, bounds, encoder.units, encoder.contexts())
+    bounds, counts = sampled
+    changes = int(counts[:, 1:].sum() * n / counts.sum())
+    units = stream_units(n, changes // len(counts))
+    arrays = old, new, kind, bounds
+    if (MOST * counts[:, 0] < counts.sum(axis=1)).all():
+        plans = [_Plan.of_most(kind, own, counts.sum() < n) for own in counts]
+    else:
+        plans = _plans(*arrays, units)
+    contexts = []
+    written = _written(*arrays, units, [plan.code for plan in plans])
+    for (words, sizes), plan in zip(written, plans):
+        if plan.table is None or not sizes.any():
+            contexts.append(Context(1))
+            continue
+        code = PrefixCode(words, sizes.astype(np.uint32), units * UNIT, plan.table)
+        contexts.append(Context(plan.k, code))
+    residual = Residual(spec, bounds, units, tuple(contexts))
     return residual if residual.nbytes < spec.track_nbytes else None
 
 
@@ -255,16 +283,23 @@ def check_residual(r: Residual, n: int) -> None:
         c.code.check(n, c.k)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How a context will be coded.
-
-    k: symbols + 1. table: None if nothing changes. bits: estimated bits of all streams.
-    """
+class _Plan(NamedTuple):
+    """How a context will be coded: symbols + 1, and the table; None if nothing changes."""
 
     k: int
     table: CodeTable | None
-    bits: int
+
+    @classmethod
+    def of_most(cls, kind: Elements, counts: NDArray[np.int64], sampled: bool) -> _Plan:
+        """The plan where most elements change, without a count of runs.
+
+        counts: of symbols, int64 (symbols + 1,), of all elements or of a sample.
+        """
+        codes = np.trim_zeros(counts, "b")
+        if sampled:  # any symbol may follow
+            codes = np.ones(kind.most, np.int64)
+            codes[: counts.size] = np.maximum(ONCE * counts, 1)
+        return cls(codes.size, tables.choose(Counts(codes, None), None).table)
 
     @classmethod
     def of(cls, kind: Elements, tokens: NDArray[np.int64], n: int, sampled: bool) -> _Plan:
@@ -273,75 +308,32 @@ class _Plan:
             tokens = np.zeros((1, MAX_CLASSES), np.int64)
         symbols = tokens.shape[0]
         if not symbols:
-            return cls(1, None, 0)
+            return cls(1, None)
         codes = np.zeros(kind.most if sampled else symbols + 1, np.int64)
         codes[1 : symbols + 1] = tokens.sum(axis=1)
         codes[0] = n - codes.sum()
-        extra = kind.extra_bits(codes.size - 1)
-        bits = int((codes[1:] * extra).sum())
         if sampled:  # a plain code has no escape, and any symbol may follow
             codes = np.maximum(codes, 1)
-        choice = tables.choose(Counts(codes, tokens, uniform=True), None)
-        return cls(codes.size, choice.table, bits + choice.bits)
+        return cls(codes.size, tables.choose(Counts(codes, tokens, uniform=True), None).table)
 
     @property
     def code(self) -> ContextCode:
         """Words, escape and bits of a symbol after an escape; -1 without a table."""
         if self.table is None:
-            return np.zeros(0, np.uint32), 0, -1
+            return np.zeros(1, np.uint32), 0, -1
         words, escape = self.table.full_words(self.k - 1)
         return words, int(escape), runlength.symbol_bits(self.k - 1)
 
 
-class _Encoder:
-    """Codes the steps between two arrays.
-
-    Args:
-        kind: The elements.
-        n: Number of elements.
-        arrays: The old one and the new one.
-        bounds: As in `Residual`.
-        changes: Estimated number of elements that change.
-
-    Attributes:
-        units: Units of a stream.
-        nbytes: Estimated bytes of the residual.
-    """
-
-    def __init__(
-        self,
-        kind: Elements,
-        n: int,
-        arrays: tuple[NDArray[Any], NDArray[Any]],
-        bounds: tuple[int, ...],
-        changes: int,
-    ) -> None:
-        n_contexts = len(bounds) + 1
-        self.units = stream_units(n, changes // n_contexts)
-        n_streams = -(-n // (self.units * UNIT))
-        # A large tensor's tables come from a sample of its units: rare tokens get an escape.
-        stride = max(n // (COUNTED * UNIT), 1)
-        self._arguments = (*arrays, kind, bounds)
-        counts, sizes = _counted(*self._arguments, 1 if stride > 1 else self.units, stride)
-        self._plans = [
-            _Plan.of(kind, tokens, size, stride > 1) for tokens, size in zip(counts, sizes.tolist())
-        ]
-        words = sum(plan.bits for plan in self._plans) * stride >> 5
-        self.nbytes = 4 * (words + 2 * n_streams * n_contexts)
-
-    def contexts(self) -> tuple[Context, ...]:
-        """All contexts, coded."""
-        contexts = []
-        written = _written(*self._arguments, self.units, [plan.code for plan in self._plans])
-        for (words, sizes), plan in zip(written, self._plans):
-            if not sizes.any():
-                contexts.append(Context(1))
-                continue
-            assert plan.table is not None, "a context with streams has a table"
-            streams = sizes.astype(np.uint32)
-            code = PrefixCode(words, streams, self.units * UNIT, plan.table)
-            contexts.append(Context(plan.k, code))
-        return tuple(contexts)
+def _plans(
+    old: NDArray[Any], new: NDArray[Any], kind: Elements, bounds: Sequence[int], units: int
+) -> list[_Plan]:
+    """The plans of all contexts. units: of a stream."""
+    # A large tensor's tables come from a sample of its units: rare tokens get an escape.
+    stride = max(old.nbytes // (kind.width * COUNTED * UNIT), 1)
+    units = 1 if stride > 1 else units
+    counts, sizes = _counted(old, new, kind, bounds, units, stride)
+    return [_Plan.of(kind, own, n, stride > 1) for own, n in zip(counts, sizes.tolist())]
 
 
 @twin_of(plain.count_steps)
@@ -394,12 +386,17 @@ def _written(
     parts: list[list[NDArray[np.uint32]]] = [[] for _ in range(n_streams)]
     own = kernel.Codes(words, starts, escapes, symbol_bits)
     what = kind.pair(old, new), kind.contexts(bounds)
+    any_plain, any_runs = bool(((escapes == 0) & (symbol_bits >= 0)).any()), escapes.any()
 
     def work(i: int, scratch: workers.Scratch) -> None:
         elements = min(units * UNIT, n - i * units * UNIT)
-        begins = np.cumsum((elements * longest >> 5) + 2)  # memory is taken as it is written
+        begins = np.cumsum((elements * longest >> 5) + 3)  # memory is taken as it is written
         out = scratch.at_least(int(begins[-1]))
-        kernel.write(*what, i, units, own, scratch.notes, begins[:-1], out, sizes[i])
+        stream = i, units, own, begins[:-1], out, sizes[i]
+        if any_runs:
+            kernel.write(*what, *stream, scratch.notes)
+        if any_plain:
+            dense.write(*what, *stream)
         used = (sizes[i] + 31) >> 5
         parts[i] = [out[b : b + u].copy() for b, u in zip(begins.tolist(), used.tolist())]
 
@@ -419,10 +416,13 @@ def _longest(kind: Elements, code: ContextCode) -> int:
     return MAX_LENGTH + extra
 
 
-def _contexts(
+def _sample(
     kind: Elements, n: int, old: NDArray[Any], new: NDArray[Any]
-) -> tuple[tuple[int, ...], int] | None:
-    """The bounds of contexts, and the estimated number of changes; None to make no residual."""
+) -> tuple[tuple[int, ...], NDArray[np.int64]] | None:
+    """The bounds of contexts, and the symbols that a sample has in each; None to make no residual.
+
+    Counts are int64 (contexts, symbols + 1), 0 for no change. A small array is counted as a whole.
+    """
     starts, length = np.zeros(1, np.int64), n
     if n > SAMPLED:
         length = STRETCH
@@ -441,7 +441,7 @@ def _contexts(
     if bits > WORTH * 8 * kind.width * sampled:
         return None
     bounds = tuple(int(lowest + first) for first in firsts[1:])
-    return bounds, int((sampled - total[0]) * n / sampled)
+    return bounds, np.add.reduceat(counts[:, : top + 1], firsts, axis=0)
 
 
 @twin_of(plain.sample_steps)
@@ -463,13 +463,8 @@ def _joined(
     return rows[:n], firsts[:n].tolist()
 
 
-def _kind_of(table: CodeTable | None) -> int:
-    """The kind of a context's table, as `kernels.residuals.read` takes it."""
-    return 0 if table is None else 1 if table.classes == 1 else 2
-
-
 def _lookups(
-    contexts: Sequence[Context],
+    kind: Elements, contexts: Sequence[Context]
 ) -> tuple[list[NDArray[np.uint64]], NDArray[np.uint64]]:
     """Two look-up tables of each context: for all words, and for words of at most FAST bits."""
     lookups = []
@@ -481,7 +476,8 @@ def _lookups(
             continue
         width = max(int(table.lengths.max()), FAST)
         lookup = np.zeros(2**width, np.uint64)
-        decode.lookup(table.words, table.classes, width, lookup, many)
+        half = kind.of_one_sign if table.classes == 1 else 0
+        decode.lookup(table.words, table.classes, width, half, lookup, many)
         row = lookup[: fast.shape[1]]
         fast[i] = np.where(row >> np.uint64(8) & np.uint64(255) > FAST, ESCAPE, row)
         lookups.append(lookup)

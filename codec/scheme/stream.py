@@ -44,6 +44,7 @@ class Encoded:
         uniform: Whether the levels are multiples of one step size, see `uniform`.
         measure: One of `family.MEASURES` that steps are in; None for plain differences.
         sizes: float32, that of each tensor; empty unless steps are in sizes and something changes.
+        known: The codes in steps of a measure, uint16 (n,), if they were encoded here; else None.
     """
 
     payload: Payload
@@ -54,6 +55,7 @@ class Encoded:
     uniform: bool = False
     measure: str | None = None
     sizes: NDArray[np.float32] = field(default_factory=no_sizes)
+    known: NDArray[np.uint16] | None = field(default=None, repr=False, compare=False)
 
     @property
     def k(self) -> int:
@@ -299,7 +301,9 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
         tensors = zip(segments.arrays[0], segments.seconds)
         if e.measure == ROOTS and any(t.shape != r.shape or t.dtype != r.dtype for t, r in tensors):
             raise StreamError("a second moment of another shape or dtype")
-        codes = e.payload.codes(segments.n, e.levels, e.uniform).astype(np.uint16, copy=False)
+        codes = e.known
+        if codes is None:
+            codes = e.payload.codes(segments.n, e.levels, e.uniform).astype(np.uint16, copy=False)
         scale = Scale(e.measure, e.levels[1], segments.seconds, e.sizes)
         return move(segments, scale, codes, e.levels, mode)
     return e.payload.advance(e.levels, e.uniform, segments, mode)

@@ -23,7 +23,7 @@ from codec.state.tensors import (
 )
 from codec.state.tree import describe_difference
 
-from . import measures, uniform
+from . import measures, uniform, workers
 from .budget import Allowance, BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
@@ -42,7 +42,7 @@ from .limits import CHANGE, LOOK
 from .payload import matrices_of
 from .quantize import n_promoted
 from .remainder import NOTHING, Remainder, Rest
-from .residual import residual_of
+from .residual import LEAST, Residual, residual_of
 from .stream import LosslessStage, Message, code
 from .survivors import Segments, collected, packed
 from .tables import CodeTable
@@ -174,16 +174,8 @@ class Tracker(Generic[T]):
                 "new tracker"
             )
         track, coding = self.track, self.coding
-        stored = {
-            t.name: arrays[t.name].copy()
-            for t in track.layout.tensors
-            if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
-        }
-        residuals, arrays_after = {}, {}
-        for name, array in stored.items():
-            spec = track.layout.tensors[track.layout.numbers[name]]
-            if r := residual_of(track.arrays[name], array, spec):
-                residuals[name], arrays_after[name] = r, array
+        stored, residuals = self._encode_exact(arrays)
+        arrays_after = {name: stored[name] for name in residuals}
         sums, non_finite, groups = dict(track.sums), set[str](), list[Group]()
         budget = None
         if coding.budget is not None:
@@ -216,6 +208,25 @@ class Tracker(Generic[T]):
             after_residuals=arrays_after,
             rest=Rest(remainder.distance, track.origin.behind(arrays, remainder)),
         )
+
+    def _encode_exact(self, arrays: Arrays) -> tuple[Arrays, dict[str, Residual]]:
+        """Copies of the exact tensors that have changed, and the residuals of some of them."""
+        before = self.track.arrays
+        exact = [t for t in self.track.layout.tensors if not t.lossy]
+        copies, residuals = Arrays(), dict[str, Residual]()
+
+        def encode(t: TensorSpec) -> None:
+            if not same_bits(arrays[t.name], before[t.name]):
+                copies[t.name] = arrays[t.name].copy()
+                if r := residual_of(before[t.name], copies[t.name], t):
+                    residuals[t.name] = r
+
+        large = [t for t in exact if t.track_nbytes >= LEAST]
+        workers.spread(lambda i, _: encode(large[i]), len(large))
+        for t in exact:
+            if t.track_nbytes < LEAST:
+                encode(t)
+        return {t.name: copies[t.name] for t in exact if t.name in copies}, residuals
 
     def _encode_group(
         self,
@@ -323,7 +334,8 @@ class Tracker(Generic[T]):
         changes = measures.move(segments, scale, codes, levels, ahead.mode_of(tensors))
         for t, change in zip(tensors, changes.tolist()):
             sums[t.name] = (sums[t.name] + change) % 2**64
-        return Group(tensors, replace(encoded, measure=target.name, sizes=sizes))
+        encoded = replace(encoded, measure=target.name, sizes=sizes, known=codes)
+        return Group(tensors, encoded)
 
     @contextmanager
     def _in_steps(

@@ -218,6 +218,7 @@ def _call_all() -> None:
     measures.move(Segments([ones]), scale, codes, np.zeros(counts.size, np.float32), LOOK)
     _beside.check()
     old = np.arange(4096, dtype=np.int32)
-    residual = residual_of(old, old + 1, TensorSpec("n", "I32", old.shape, False))
-    assert residual is not None, "all elements change by 1"
-    residual.applied(old)
+    for changed in (old + 1, old + (old % 16 == 0)):  # without runs, and with them
+        residual = residual_of(old, changed, TensorSpec("n", "I32", old.shape, False))
+        assert residual is not None, "elements change by 1"
+        residual.applied(old)

@@ -51,8 +51,11 @@ class Store(ABC):
         return False
 
     @abstractmethod
-    def publish(self, name: str, data: bytes) -> float:
+    def publish(self, name: str, data: bytes, check: Callable[[], object] = lambda: None) -> float:
         """Add a record, which is durable on return.
+
+        check: Called before anybody can see the record, maybe while the disk writes. If it raises,
+            nothing is added.
 
         Returns:
             When its bytes became durable, by `time.perf_counter`.
@@ -162,12 +165,21 @@ class Directory(Store):
             raise WriteError(f"{path}: {problem or why_unusable(exc)}: {exc}") from exc
         self._seal = Seal(path if self._nameless is None else self._nameless)
 
-    def publish(self, name: str, data: bytes) -> float:
+    def publish(self, name: str, data: bytes, check: Callable[[], object] = lambda: None) -> float:
         """Add a file, see `Store.publish`."""
         self._check()
+
+        def write(file: IO[bytes]) -> None:
+            file.write(data)
+            file.flush()
+            if hasattr(os, "posix_fadvise"):
+                with contextlib.suppress(OSError):  # advice, by which Linux begins to write to disk
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            check()
+
         return publish(
             self.path / name,
-            lambda file: file.write(data),
+            write,
             nameless=self._nameless,
             changing=self._seal.opened,
         )

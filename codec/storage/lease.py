@@ -25,7 +25,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from codec.caps import short
@@ -99,8 +99,9 @@ class LeasedStore(Store):
         """See `Store`."""
         return time.monotonic() < self._rival_until
 
-    def publish(self, name: str, data: bytes) -> float:
+    def publish(self, name: str, data: bytes, check: Callable[[], object] = lambda: None) -> float:
         """Add a record, see `Store.publish`. Refuses names whose removal may still arrive."""
+        check()
         self._check()
         if name in self._late_removals:
             raise WriteError(

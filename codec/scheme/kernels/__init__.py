@@ -7,7 +7,8 @@
     codes        tokens, code tables, and the bits of code words
     decode       code words back to codes
     track        the track and its digest
-    residuals    steps of exact tensors
+    dense        steps of exact tensors with a code word for every element
+    residuals    steps of exact tensors with runs between them
     contexts     context codes
 
 A kernel releases the GIL, allocates almost nothing, and never raises. It takes arrays and

@@ -52,15 +52,16 @@ Token = namedtuple("Token", "at elements symbol")
 
 
 @compiled
-def lookup(words, classes, width, one, many):
+def lookup(words, classes, width, half, one, many):
     """Look-up tables for the next bits of a stream.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else how
     many classes of runs have tokens. one: uint64 (2**width,), where width is at least that of the
     longest word; many: uint64 (2**FAST,), small enough for a processor's first cache; both filled.
+    half: `Elements.of_one_sign` for a residual's plain code, whose symbols have extra bits, else 0.
     The next bits of a stream are the index. An entry of one is a single token: bits in all, the
-    run's extra ones included (0-7) | bits of the code word (8-15) | elements it covers, without the
-    extra bits (16-47) | symbol (48-62) | is an escape (63). An entry of many is the same, or
+    extra ones included (0-7) | bits of the code word (8-15) | elements it covers, without the extra
+    bits (16-47) | symbol (48-62) | is an escape (63). An entry of many is the same, or
     covers, for a plain code, all zeros up to the first other symbol or the last bit. A word longer
     than FAST is marked like an escape.
     """
@@ -74,6 +75,8 @@ def lookup(words, classes, width, one, many):
             used += np.int64(extra_of(kind))
             elements += np.int64(run_of(kind, np.uint64(0)))
             symbol = 1 + (token - 1) // classes
+        elif half > 0 and token > 0:
+            used += np.int64(extra_of(np.uint64((token - 1) % half >> 1)))
         entry = np.uint64(used | length << 8 | elements << 16 | symbol << 48)
         if classes > 1 and token == 0:
             entry |= ESCAPE

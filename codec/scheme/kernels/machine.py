@@ -18,8 +18,8 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 FILES = (
-    *("machine", "instructions", "collect", "track", "measures", "codes", "decode", "residuals"),
-    "contexts",
+    *("machine", "instructions", "collect", "track", "measures", "codes", "decode", "dense"),
+    *("residuals", "contexts"),
 )
 # "numpy": a division by 0 is not tested for, so a loop that divides can become one of vectors.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}

@@ -11,11 +11,11 @@ import numpy as np
 
 from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
-from . import decode
-from .codes import Bits, Code, ended, put, put_token, put_zeros
+from . import decode, dense
+from .codes import Bits, Code, ended, put_token
 from .decode import ESCAPE, FAST, token_at, window_at
+from .dense import put_step
 from .instructions import (
-    LOW32,
     ONE,
     class_of,
     copy_bytes,
@@ -99,7 +99,7 @@ def sample(pair, starts, length, counts):
     """
     # infinity and NaN
     top = pair.magnitude >> pair.mantissa if pair.sign != 0 else ~np.uint64(0)
-    highest = np.uint64(0)
+    highest, steps = np.uint64(0), dense.steps_in(np.zeros(0, np.uint64))
     for start in starts:
         for i in range(start, start + length):
             old = load(pair.old + np.uint64(i * pair.width), pair.width)
@@ -110,12 +110,15 @@ def sample(pair, starts, length, counts):
         highest = min(highest, np.uint64(FIELDS - 1))
     lowest = np.int64(highest) - (FIELDS - 1) if highest >= np.uint64(FIELDS) else 0
     for start in starts:
-        for i in range(start, start + length):
-            skip = np.uint64(i * pair.width)
-            old, new = load(pair.old + skip, pair.width), load(pair.new + skip, pair.width)
-            field = min((old & pair.magnitude) >> pair.mantissa, np.uint64(lowest + FIELDS - 1))
-            symbol, _, _ = step_of(old, new, pair)
-            counts[max(np.int64(field) - lowest, 0), symbol if old != new else np.uint64(0)] += 1
+        for begin in range(start, start + length, dense.CHUNK):
+            n = min(dense.CHUNK, start + length - begin)
+            dense.by_width(dense.note_steps, pair, begin, n, steps)
+            for i in range(n):
+                old = load(pair.old + np.uint64((begin + i) * pair.width), pair.width)
+                field = (old & pair.magnitude) >> pair.mantissa
+                field = min(field, np.uint64(lowest + FIELDS - 1))
+                row = max(np.int64(field) - lowest, 0)
+                counts[row, steps.items[i] & dense.SYMBOL] += 1
     return lowest
 
 
@@ -308,14 +311,14 @@ def count(pair, contexts, streams, units, stride, notes, tokens, tops, sizes):
 
 
 # The codes of all contexts. words: uint32, see `codes.Code`; those of context c begin at starts[c]
-# (int64). escapes: uint32 (contexts,), 0 for a plain code. symbol_bits: int64 (contexts,), of a
-# symbol after an escape; -1 for a context without code words.
+# (int64). escapes: uint32 (contexts,), 0 for a plain code, as which one without words counts: its
+# one word has no bits. symbol_bits: int64 (contexts,), of a symbol after an escape.
 Codes = namedtuple("Codes", "words starts escapes symbol_bits")
 
 
 @compiled
-def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
-    """Code one stream of every context.
+def write(pair, contexts, stream, units, codes, begins, out, sizes, notes):
+    """Code one stream of every context with a code for runs.
 
     units: of a stream. codes: `Codes`. begins: int64 (contexts,), where each begins in out
     (uint32), which is filled. sizes: int64 (contexts,), filled: bits.
@@ -334,39 +337,32 @@ def write(pair, contexts, stream, units, codes, notes, begins, out, sizes):
         m = list_changes(pair, begin, stop, notes)
         for i in range(m):
             old, new, c, rank = change_at(notes.listed[i], begin, pair, contexts, notes)
+            if codes.escapes[c] == 0:
+                continue
             run = np.uint64(rank - after[c])
             after[c] = rank + 1
             symbol, low, extra = step_of(old, new, pair)
             bits = Bits(buffers[c], fills[c], ats[c])
             start = np.uint64(codes.starts[c])
-            if codes.escapes[c] == 0:
-                bits = put_zeros(bits, codes.words[start], run)
-                word = codes.words[start + symbol]
-                bits = put(bits, np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> 16))
-            else:
-                code = Code(words_at + np.uint64(4) * start, codes.escapes[c], codes.symbol_bits[c])
-                bits = put_token(bits, code, symbol, run)
-            if extra != 0:  # in parts of at most 32 bits
-                some = min(extra, np.uint64(32))
-                bits = put(bits, low & LOW32, some)
-                bits = put(bits, low >> some, extra - some)
+            code = Code(words_at + np.uint64(4) * start, codes.escapes[c], codes.symbol_bits[c])
+            bits = put_token(bits, code, symbol, run)
+            if extra != 0:
+                bits = put_step(bits, np.uint64(0), np.uint64(0), low, extra)
             buffers[c], fills[c], ats[c] = bits
         for c in range(n_contexts):
             after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
     for c in range(n_contexts):
-        bits = Bits(buffers[c], fills[c], ats[c])
-        if codes.escapes[c] == 0 and codes.symbol_bits[c] >= 0:
-            # after is now minus the number of elements behind the last change.
-            bits = put_zeros(bits, codes.words[codes.starts[c]], np.uint64(-after[c]))
-        sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
+        if codes.escapes[c] != 0:
+            bits = Bits(buffers[c], fills[c], ats[c])
+            sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
 
 
-# How to read all contexts. kinds: int64 (contexts,), 0 without code words, 1 for a plain code, 2
-# for tokens. one: uint64, look-up tables, see `decode.lookup`; that of context c begins at
-# starts[c] and has masks[c] + 1 entries (int64). fast: uint64 (contexts, 2**FAST), the same for so
-# few bits, where a longer word is marked like an escape. symbol_bits: int64 (contexts,), of a
-# symbol after an escape. levels: int64 (contexts,), symbols and 1.
-Tables = namedtuple("Tables", "kinds one starts masks fast symbol_bits levels")
+# How to read all contexts. one: uint64, look-up tables, see `decode.lookup`; that of context c
+# begins at starts[c] and has masks[c] + 1 entries (int64). In those of plain codes, the bits in all
+# include a symbol's extra ones. fast: uint64 (contexts, 2**FAST), the same for so few bits, where a
+# longer word is marked like an escape. symbol_bits: int64 (contexts,), of a symbol after an escape;
+# -1 without tokens. levels: int64 (contexts,), symbols and 1.
+Tables = namedtuple("Tables", "one starts masks fast symbol_bits levels")
 # Scratch. moves: uint64 (MAX_CONTEXTS, CHUNK), steps as `read_move` returns them. marks: uint64
 # (MAX_CONTEXTS, CHUNK // WORD + 2), which elements of a context change.
 Moves = namedtuple("Moves", "moves marks")
@@ -394,16 +390,11 @@ def read_moves(own, c, n, tables, moves, pair):
     """
     m = np.uint64(0)
     while True:
-        # No tokens are left: the other elements do not change.
-        if own.symbol == 0 and own.at == own.end and tables.kinds[c] == 2:
+        if own.symbol == 0 and own.at == own.end:
+            # No tokens are left: the other elements do not change.
             own = Stream(own.at, own.end, FAR, ONE)
-        # A plain code has a word for each element: 0 steps on.
-        while own.symbol == 0 and (own.left < n or tables.kinds[c] == 2):
-            if own.at >= own.end:
-                return own, m, decode.STREAM_ENDS_EARLY
+        elif own.symbol == 0 and own.at < own.end:
             own = next_step(own, c, tables)
-            if tables.kinds[c] == 1 and own.symbol == 0:
-                own = Stream(own.at, own.end, own.left + 1, own.symbol)
         if own.at > own.end:
             return own, m, decode.STREAM_ENDS_EARLY
         if own.left >= n:
@@ -430,7 +421,7 @@ def marked_in(word, c, notes, moves):
 
 @compiled
 def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
-    """Decode one stream of every context.
+    """Decode one stream of every context with a code for runs; all other elements stay.
 
     pair: its new array is filled. begins: int64 (contexts,), 8 x the address of each stream; 16
     bytes behind its end can be read too. sizes: int64 (contexts,), their bits. Returns a STREAM_*
@@ -439,7 +430,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
     The tokens of a chunk are read context by context into lists of changes; marks say which
     elements of a context change. Then the chunk is changed, element by element.
     """
-    n_contexts, kinds = contexts.bounds.size + 1, tables.kinds
+    n_contexts, symbol_bits = contexts.bounds.size + 1, tables.symbol_bits
     ats, lefts = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.int64)
     symbols, taken = np.zeros(MAX_CONTEXTS, np.uint64), np.zeros(MAX_CONTEXTS, np.uint64)
     moves.marks[:] = 0
@@ -454,7 +445,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
         n_words, changes = np.uint64((stop - begin + WORD - 1) // WORD), np.uint64(0)
         for c in range(n_contexts):
             n = np.int64(notes.counts[c, n_words - ONE])
-            if kinds[c] == 0 or n == 0:
+            if symbol_bits[c] < 0 or n == 0:
                 continue
             own = Stream(ats[c], np.uint64(begins[c] + sizes[c]), lefts[c], symbols[c])
             own, m, status = read_moves(own, c, n, tables, moves, pair)
@@ -484,7 +475,7 @@ def read(pair, contexts, stream, units, begins, sizes, tables, notes, moves):
             moves.marks[c, : n_words + ONE] = 0
     for c in range(n_contexts):
         # A token that was read, whose change lies beyond the end; none where the context is empty.
-        beyond = kinds[c] == 2 and symbols[c] != 0 and lefts[c] < FAR // 2
-        if kinds[c] != 0 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
+        beyond = symbols[c] != 0 and lefts[c] < FAR // 2
+        if symbol_bits[c] >= 0 and (ats[c] != np.uint64(begins[c] + sizes[c]) or beyond):
             return decode.STREAM_GOES_ON
     return decode.STREAM_OK

@@ -249,10 +249,10 @@ def test_an_error_of_another_library(tmp_path: Path, monkeypatch: Patch) -> None
     errors: list[Exception] = [MemoryError("no"), DigestError("r", "x", "y")]
     path, publish = tmp_path / "run.lcc", Directory.publish
 
-    def failing(directory: Directory, name: str, data: bytes) -> float:
+    def failing(directory: Directory, name: str, *others: Any) -> float:
         if (step := int(name[:8])) > 0:
             raise errors[step - 1]
-        return publish(directory, name, data)
+        return publish(directory, name, *others)
 
     monkeypatch.setattr(Directory, "publish", failing)
     with codec.Checkpointer(path, asynchronous=True) as checkpoints:

@@ -26,6 +26,7 @@ from codec import version
 from codec.cli.main import main
 from codec.errors import (
     BudgetError,
+    DigestError,
     DTypeError,
     LockedError,
     MalformedRecordError,
@@ -36,6 +37,7 @@ from codec.errors import (
     VersionError,
 )
 from codec.record import record as records
+from codec.record.encode import Draft
 from codec.record.track import Track
 from codec.saving import checkpointer
 from codec.scheme.budget import Allowance
@@ -750,6 +752,50 @@ def test_an_interrupted_step_is_saved_again(
         restored = codec.restore(run, step)
         assert all(restored[k].tobytes() == last[k].tobytes() for k in ("d", "ids"))
     assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40, 45))
+
+
+def test_a_record_is_checked_while_the_disk_writes(
+    run: Path, random_states: States, monkeypatch: Patch
+) -> None:
+    """A record that fails has no name, and the next save is a delta to the same track."""
+    *_, state, last = random_states(6)
+    begun, fails = [], [True, False]
+    advise, check = os.posix_fadvise, Draft.check
+
+    def advised(file: int, *others: Any) -> None:
+        begun.append(os.fstat(file).st_size)
+        advise(file, *others)
+
+    def checked(draft: Draft, track: Track) -> Any:
+        assert begun.pop() == len(draft.data)
+        assert not (run / draft.name).exists()
+        if fails.pop(0):
+            raise DigestError("r", "x", "y")
+        return check(draft, track)
+
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        monkeypatch.setattr(os, "posix_fadvise", advised)
+        monkeypatch.setattr(Draft, "check", checked)
+        with pytest.raises(DigestError):
+            checkpoints.save(40, state)
+        saved = checkpoints.save(50, last)
+        assert saved.kind == "delta"
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 50))
+
+
+def test_what_a_save_returns_takes_less_than_the_state(tmp_path: Path) -> None:
+    """Who keeps it for each step keeps what was coded, not what spared decoding it."""
+    rng = np.random.default_rng(0)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in range(2):
+            moments = {"exp_avg": rng.normal(size=9000), "exp_avg_sq": rng.random(9000)}
+            state = {name: array.astype(np.float32) for name, array in moments.items()}
+            ids = np.arange(9000) + step
+            saved = checkpoints.save(step, {"optimizer": {"state": {0: state}}, "ids": ids})
+    assert saved.delta.residuals
+    assert not saved.delta.after_residuals
+    assert len(saved.delta.groups) == 2
+    assert all(group.encoded.known is None for group in saved.delta.groups)
 
 
 def test_a_record_that_could_not_be_taken_back(

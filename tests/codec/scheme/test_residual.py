@@ -143,6 +143,30 @@ def test_contexts_that_some_streams_have_no_element_of() -> None:
     assert same(residual.applied(old), new)
 
 
+STEPS = {"F32": 2**17, "F64": 2**45, "I64": 2**57, "I32": 2**20, "BF16": 40, "U8": 10, "C64": 2**17}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "some_rest"),
+    [*((d, False) for d in STEPS), *((d, True) for d in STEPS if d[0] != "I")],
+)
+def test_most_elements_change(dtype: str, some_rest: bool) -> None:
+    """Every element has a code word; if most of the large ones rest, these have runs."""
+    rng, n = np.random.default_rng(0), UNIT + 3000
+    kind, w = uints(dtype)
+    old = (rng.random(n) * 2.0 ** (w - 2)).astype(kind)
+    is_small = np.arange(n) % 3 > 0
+    old[is_small] >>= kind.type(min(w // 3, 12))
+    steps = rng.integers(-STEPS[dtype], STEPS[dtype] + 1, n)
+    if some_rest:
+        steps[rng.random(n) < np.where(is_small, 0.4, 0.99)] = 0
+    old, new = (array_of(a, dtype) for a in (old, old + steps.astype(kind)))
+    r = residual_of(old, new, spec_of(old, dtype))
+    assert r is not None
+    assert {c.has_runs for c in r.contexts if c.code} == ({False, True} if some_rest else {False})
+    assert same(r.applied(old), new)
+
+
 def test_masks_and_counters() -> None:
     rng = np.random.default_rng(0)
     mask = rng.random(400_000) < 0.5
@@ -171,10 +195,11 @@ def test_not_where_nothing_is_gained() -> None:
 def test_random_bits_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample decides: nothing else looks at all of them."""
 
-    def count(*_: Any) -> None:
+    def look(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(residuals, "_counted", count)
+    monkeypatch.setattr(residuals, "_counted", look)
+    monkeypatch.setattr(residuals, "_written", look)
     old, new = np.random.default_rng(0).integers(0, 2**32, (2, 2**18)).astype(np.uint32)
     assert residual_of(old, new, TensorSpec("x", "U32", old.shape, False)) is None
     with pytest.raises(AssertionError):
@@ -205,10 +230,12 @@ def test_large_tensor(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.nbytes < 0.3 * n / 8
 
 
-def good() -> tuple[Residual, np.ndarray]:
-    old, new = moved("F32", 40_000, 3, 0.2, 0.1)
+def good(share: float = 0.2) -> tuple[Residual, np.ndarray]:
+    """A residual in which this share of the elements changes."""
+    old, new = moved("F32", 40_000, 3, share, 0.1)
     r = residual_of(old, new, spec_of(old, "F32"))
     assert r is not None
+    assert any(c.has_runs for c in r.contexts) == (share < 1)
     return r, old
 
 
@@ -265,7 +292,7 @@ def test_what_cannot_be_a_residual(message: str) -> None:
 @given(st.data())
 def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
     """Never out of bounds, and never another exception."""
-    r, old = good()
+    r, old = good(data.draw(st.sampled_from([0.2, 1.0])))
     expected = r.applied(old)
     i = data.draw(st.integers(0, len(r.contexts) - 1))
     c = r.contexts[i]
