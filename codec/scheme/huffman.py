@@ -151,7 +151,7 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 @twin_of(plain.pack_lengths)
 def _packed_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """See `pack_lengths`."""
-    packed = np.empty(lengths.size + 3, np.uint32)
+    packed = np.empty(lengths.size + 2, np.uint32)
     return packed.view(np.uint8)[: kernel.pack_lengths(lengths, packed)].copy()
 
 

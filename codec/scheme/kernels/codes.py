@@ -38,7 +38,7 @@ NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 # plain code. symbol_bits: of a symbol after an escape.
 Code = namedtuple("Code", "words escape symbol_bits")
 # A stream that is written: bits that have not been stored, the first one lowest; how many there
-# are, below 8; and the address of the next byte. numba keeps a tuple in registers.
+# are, below 32; and the address of the next uint32. numba keeps a tuple in registers.
 Bits = namedtuple("Bits", "buffer filled at")
 
 
@@ -125,14 +125,12 @@ def near_words(words, near):
 
 @inlined
 def put(bits, value, length):
-    """Append at most 56 bits, the lowest first. bits: `Bits`; returns the next ones.
-
-    8 bytes are written in any case, which saves a branch.
-    """
+    """Append at most 32 bits, the lowest first. bits: `Bits`; returns the next ones."""
     buffer, filled = bits.buffer | value << bits.filled, bits.filled + length
-    store(bits.at, 8, buffer)
-    full = filled >> np.uint64(3)
-    return Bits(buffer >> (full << np.uint64(3)), filled & np.uint64(7), bits.at + full)
+    store(bits.at, 4, buffer)  # in any case, which saves a branch
+    full = filled >> np.uint64(5)
+    rest = filled & np.uint64(31)
+    return Bits(buffer >> (full << np.uint64(5)), rest, bits.at + (full << np.uint64(2)))
 
 
 @inlined
@@ -172,9 +170,9 @@ def ended(bits, begin):
 
     begin: the address of its first word.
     """
-    store(bits.at, 8, bits.buffer)
-    nbits = np.uint64(8) * (bits.at - begin) + bits.filled
-    return np.int64(nbits), begin + (nbits + np.uint64(31) >> np.uint64(5) << np.uint64(2))
+    store(bits.at, 4, bits.buffer)
+    nbits = np.int64(np.uint64(8) * (bits.at - begin) + bits.filled)
+    return nbits, bits.at + (np.uint64(4) if bits.filled > 0 else np.uint64(0))
 
 
 @compiled
@@ -331,7 +329,7 @@ def canonical(lengths, words):
 def pack_lengths(lengths, out):
     """Code lengths as bits: see `huffman.pack_lengths`.
 
-    out: uint32 (k + 3,), filled. Returns the bytes in use.
+    out: uint32 (k + 2,), filled. Returns the bytes in use.
     """
     begin, last, zeros = np.uint64(out.ctypes.data), FIRST_LENGTH, 0
     bits = Bits(np.uint64(0), np.uint64(0), begin)

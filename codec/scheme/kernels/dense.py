@@ -12,9 +12,9 @@ import numpy as np
 from codec.scheme.limits import MAX_CONTEXTS, UNIT
 
 from . import decode
-from .codes import Bits, ended, put
+from .codes import Bits
 from .decode import CODE, ESCAPE, FAST, window_at
-from .instructions import LOW32, ONE, class_of, extra_of, pointer, run_of
+from .instructions import LOW32, ONE, class_of, extra_of, pointer, run_of, store
 from .machine import carray, compiled, inlined
 
 CHUNK = 2**10  # elements whose steps stay in the first cache
@@ -35,6 +35,15 @@ def steps_in(bounds):
     below[: bounds.size] = bounds - ONE
     own, items = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint16)
     return Steps(own, items, np.empty(CHUNK, np.uint64), below)
+
+
+@inlined
+def put(bits, value, length):
+    """`codes.put` of at most 56 bits, of which fewer than 8 stay in the buffer."""
+    buffer, filled = bits.buffer | value << bits.filled, bits.filled + length
+    store(bits.at, 8, buffer)
+    full = filled >> np.uint64(3)
+    return Bits(buffer >> (full << np.uint64(3)), filled & np.uint64(7), bits.at + full)
 
 
 @inlined
@@ -130,8 +139,8 @@ def write(pair, contexts, stream, units, codes, begins, out, sizes):
             buffers[c], fills[c], ats[c] = bits
     for c in range(n_contexts):
         if codes.escapes[c] == 0:
-            bits = Bits(buffers[c], fills[c], ats[c])
-            sizes[c], _ = ended(bits, out_at + np.uint64(4 * begins[c]))
+            store(ats[c], 8, buffers[c])
+            sizes[c] = np.int64(np.uint64(8) * (ats[c] - out_at) + fills[c]) - 32 * begins[c]
 
 
 @compiled

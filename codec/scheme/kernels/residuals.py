@@ -12,10 +12,10 @@ import numpy as np
 from codec.scheme.limits import FIELDS, MAX_CONTEXTS, UNIT, WORD
 
 from . import decode, dense
-from .codes import Bits, Code, ended, put_token
+from .codes import Bits, Code, ended, put, put_token
 from .decode import ESCAPE, FAST, token_at, window_at
-from .dense import put_step
 from .instructions import (
+    LOW32,
     ONE,
     class_of,
     copy_bytes,
@@ -337,7 +337,7 @@ def write(pair, contexts, stream, units, codes, begins, out, sizes, notes):
         m = list_changes(pair, begin, stop, notes)
         for i in range(m):
             old, new, c, rank = change_at(notes.listed[i], begin, pair, contexts, notes)
-            if codes.escapes[c] == 0:
+            if codes.escapes[c] == 0:  # `dense` writes it
                 continue
             run = np.uint64(rank - after[c])
             after[c] = rank + 1
@@ -346,8 +346,10 @@ def write(pair, contexts, stream, units, codes, begins, out, sizes, notes):
             start = np.uint64(codes.starts[c])
             code = Code(words_at + np.uint64(4) * start, codes.escapes[c], codes.symbol_bits[c])
             bits = put_token(bits, code, symbol, run)
-            if extra != 0:
-                bits = put_step(bits, np.uint64(0), np.uint64(0), low, extra)
+            if extra != 0:  # in parts of at most 32 bits
+                some = min(extra, np.uint64(32))
+                bits = put(bits, low & LOW32, some)
+                bits = put(bits, low >> some, extra - some)
             buffers[c], fills[c], ats[c] = bits
         for c in range(n_contexts):
             after[c] -= np.int64(notes.counts[c, (stop - begin - 1) // WORD])
