@@ -17,11 +17,11 @@ states in turn; all files are fsynced. zstd and zipnn need `pip install zstandar
     lcviz-x    ... with policy={"*": "exact"}
 
 bytes: of a save, as a share of the state in float32; the mean of all. disk: after the last save, in
-states. stall: median seconds that a save takes. restore: seconds to read the newest step back,
-the median of 5, without the time for checking it against the live one. at: held-out loss of the
-restored model above the live one's, mnat; after: the same after 20 more iterations from the
-restored weights and moments. worst: the longest restore of any step, and by how much it is longer
-than loading a base; only for chains.
+states; most: after any save. stall: median seconds that a save takes. restore: seconds to read the
+newest step back, the median of 5. at: held-out loss of the restored model above the live one's,
+mnat; after: the same after 20 more iterations from the restored weights and moments. worst: the
+longest restore, of the newest step and those just before a base, and by how much it is longer than
+loading a base; only for chains, of which lcviz and lcviz-x keep all steps.
 """
 
 from __future__ import annotations

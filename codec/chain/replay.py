@@ -56,8 +56,8 @@ class Position:
     def whole(self, *, dithers: bool = False) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes, in new memory.
 
-        dithers: For a training to go on from: after deltas, an optimizer's moments get noise of up
-        to half a step, seeded by the step, so that many restarts do not add up.
+        dithers: For a training to go on from: after a delta, moments in octaves and roots get noise
+        of up to half a rounding step, seeded by the checkpoint's step; see `measures.dithered`.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -124,7 +124,8 @@ def following(record: Record, where: str, run: str | None, identity: str | None)
 def lost_before(where: str, parent: str | None, identities: Set[str | None]) -> str:
     """A sentence if records are missing before a chain's newest base; else "".
 
-    Before older bases an interrupted removal may have left some. where, parent: of the base, which
+    Older bases are not looked at: an interrupted removal may have left some records before them.
+    where, parent: of the base, which
     has no parent if the records before it were to be removed. identities: of these records.
     """
     return _lost(where, parent) if parent and identities and parent not in identities else ""

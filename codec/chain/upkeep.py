@@ -1,4 +1,4 @@
-"""Keeps a chain short: writes a base of the newest step, and removes the records before a base.
+"""Keeps a chain short: writes a base of the oldest step to keep, and removes all records before it.
 
 The new base is decoded again, compared, and durable on disk before an old record is removed.
 Whenever the process is killed, the newest step and those that stay can still be restored.
@@ -177,8 +177,8 @@ def unpack(
 def needless(chain: Chain, keep_steps: int) -> list[Entry]:
     """The records that the newest steps do not need, in the order to remove them.
 
-    In this order, the remaining records restore at any time. Those steps begin at the last base
-    before them that is intact. Raises ChainError if a base cannot be read.
+    In this order, the remaining records restore at any time. A restore of these steps begins at the
+    last intact base that is not after the oldest of them. Raises ChainError if the disk fails.
     """
     oldest = chain.steps[-keep_steps:][0]
     for i, entry in reversed(list(enumerate(chain.entries))):

@@ -76,13 +76,13 @@ class Checkpointer:
         restore_work: How long a restore may take, in deltas that change every value of the state.
             A base holds the whole state, so a restore begins there; the more work, the fewer bases
             and bytes. Deltas of few values count less, context codes and exact changes up to 5
-            times. By default 40, which takes 10 times as long as loading the base, or with a small
-            state what takes 0.3 s. None: only the first save, and saves with most bytes in new
-            tensors, are bases.
+            times. By default 40, which takes 10 times as long as loading the base, or what takes
+            0.3 s if that is more; a number that is given has no such minimum. None: only the first
+            save, and saves with most bytes in new tensors, are bases.
         base_every: Also a base after so many deltas.
         keep_steps: How many of the newest steps restore; everything else is removed as soon as they
-            do not need it. With up to 3, the chain never takes more than 3.2 times the bytes of its
-            base, since bases then come earlier. None keeps all.
+            do not need it. Bases then come earlier: with up to 3, the chain takes at most 3.2 times
+            the bytes of its base, if a delta is at most a sixth of that. None keeps all.
         resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
             directory that holds records is refused. "required": there must be a chain. Damaged
             records at the end are set aside, with SkippedRecordWarning. A chain that another
@@ -333,10 +333,10 @@ class Checkpointer:
     def restore(self) -> dict[Any, Any] | None:
         """The newest state, for a training loop to continue from; None before the first save.
 
-        It is what `codec.restore` returns, except that an optimizer's moments get noise of up to
-        half of the step in which they were rounded, the same for a step: so many restarts do not
-        add up. It is not read from the chain, unless saves are asynchronous or this Checkpointer is
-        closed.
+        It is what `codec.restore` returns, except after a delta: then moments in octaves and roots
+        get random noise of up to half a rounding step, so that the errors of many restarts do not
+        add up. The same checkpoint always gets the same noise. It is not read from the chain,
+        unless saves are asynchronous or this Checkpointer is closed.
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
@@ -359,8 +359,7 @@ class Checkpointer:
     def compact(self, keep_steps: int = 1) -> Change:
         """Remove all records that the newest steps do not need, see `codec.compact`.
 
-        With ``keep_steps=1`` a base of the newest step is written first. An asynchronous saving
-        process does this; the call waits for it.
+        An asynchronous saving process does this; the call waits for it.
 
         Raises:
             SettingsError: ``keep_steps`` is out of range.

@@ -20,7 +20,9 @@ from codec.storage.entry import Entry
 # Measured with two cores: a base loads in 7 ns a value, a dense delta is decoded in 1.7 ns.
 RESTORE_WORK = 40  # such deltas take 10 times as long as their base
 FREE_WORK = 160 * 10**6  # values that are decoded in 0.3 s
-KEPT = 0.85  # with keep_steps, the bytes of deltas in bases: with two bases 3 files of torch.save
+# With keep_steps, a base follows once the deltas take this share of the bytes of theirs: two bases
+# and the deltas then take about as much as 3 files of torch.save.
+KEPT = 0.85
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Written:
         base_nbytes: Bytes of the newest base.
         nbytes: Bytes of the deltas after it.
         n: Their number.
-        work: The values that a restore decodes of them, see `Delta.work`.
+        work: Of all of them, see `Delta.work`.
         after_bases: Of each base, oldest first, the number of steps after it.
     """
 

@@ -24,7 +24,7 @@ class Termination:
     """Handles SIGTERM between `install` and `remove`.
 
     A handler of the training's own is called after the save under way, and decides what follows.
-    Without one, the process ends as SIGTERM ends it, after the save and without another one.
+    Without one, the process waits for that save, and then ends by SIGTERM.
 
     Args:
         lock: Of the calls that save.
@@ -36,7 +36,7 @@ class Termination:
         self._previous: Any = None
 
     def install(self) -> None:
-        """Take the signal, unless it is ignored, a handler of C has it, or another thread asks."""
+        """Take the signal; not if it is ignored, if C code has it, or outside the main thread."""
         if threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGTERM)
             if previous not in (None, signal.SIG_IGN):

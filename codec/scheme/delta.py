@@ -23,9 +23,8 @@ from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition
 
-RECORD_WORK = 10**6  # values that are decoded while a record is opened: 1.5 ms
-# Values that are decoded in the time of an element of a residual, of which many or few change, and
-# of a byte of it.
+RECORD_WORK = 10**6  # to open a record, 1.5 ms: see `Delta.work`
+# Of a residual, in the same unit: the most for an element; for each element, and for each byte.
 MOST_EXACT_WORK, EXACT_WORK, BYTE_WORK = 5, 0.5, 16
 
 
@@ -90,7 +89,7 @@ class Delta:
 
     @property
     def work(self) -> int:
-        """How long a restore takes for it: as long as for so many values in code words."""
+        """The estimated time to decode it, in times of a value that is stored as a code word."""
         groups = sum(g.n * g.encoded.payload.WORK for g in self.groups)
         exact = sum(
             min(MOST_EXACT_WORK * r.spec.size, EXACT_WORK * r.spec.size + BYTE_WORK * r.nbytes)

@@ -100,11 +100,10 @@ def sizes_of(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def dithered(layout: Layout, arrays: Arrays, seed: int) -> Arrays:
-    """Moments of an optimizer with noise of up to half a step.
+    """Moments in octaves and roots, with random noise of up to half a step.
 
-    Rounding is no noise: it takes the same from an element at each restart, and after many of them
-    a training has drifted. The noise makes the errors of restarts independent of each other. What
-    is 0 stays so.
+    Rounding alone shifts an element the same way at each restart, and after many restarts the
+    training has drifted. A second moment that is 0 stays 0, and so does the first one beside it.
 
     Args:
         layout: Of the arrays.

@@ -2,7 +2,8 @@
 
     {"model": …, "optimizer": …, "scheduler": …, "random": {"python": …, "numpy": …, "cpu": …}}
 
-Which tensors are weights and which an optimizer's follows from the objects, not from their names.
+Weights, and averages of weights, are known by their modules, whatever their names; an optimizer's
+moments by the names that the optimizer gives them.
 """
 
 from __future__ import annotations
