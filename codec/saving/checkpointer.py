@@ -52,9 +52,9 @@ class Checkpointer:
     header. Without any target the distance is 0.3, which keeps a restart close to one from exact
     weights (docs/explanation/results.md). The scope is "model", the coder "runlength".
 
-    A chain that is resumed goes on with its own settings: those from bits to distance, and
-    policy. One that is given takes the place of the chain's, and the log says so. What is exact in
-    the chain becomes lossy only if a pattern that is given says so.
+    A chain that is resumed keeps its settings, those from bits to distance, and policy. One that is
+    given replaces the chain's, and the log says so. What is exact in the chain becomes lossy only
+    if a pattern that is given says so.
 
     With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
     takes the chain over from a writer that has not closed it, or that does not know whether its
@@ -184,7 +184,7 @@ class Checkpointer:
 
         Args:
             path: As for `Checkpointer`.
-            resume: As for `Checkpointer`.
+            resume: As for `Checkpointer`, but True by default.
             named: Settings of a `Checkpointer`; all others are objects by name: modules,
                 optimizers, and whatever has state_dict and load_state_dict (schedulers, scalers,
                 stateful data loaders, your own), or is a random generator.
