@@ -372,7 +372,7 @@ class Chain:
     ) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`.
 
-        dithers: For a training to go on from, see `Position.whole`.
+        dithers: For a training to go on from, see `Position.whole`; not with ``only``.
         """
         if only is not None:
             return self.part(only).restore(step)

@@ -125,8 +125,8 @@ def lost_before(where: str, parent: str | None, identities: Set[str | None]) -> 
     """A sentence if records are missing before a chain's newest base; else "".
 
     Older bases are not looked at: an interrupted removal may have left some records before them.
-    where, parent: of the base, which
-    has no parent if the records before it were to be removed. identities: of these records.
+    where, parent: of the base, which has no parent if the records before it were to be removed.
+    identities: of these records.
     """
     return _lost(where, parent) if parent and identities and parent not in identities else ""
 

@@ -27,9 +27,9 @@ KEPT = 0.85
 
 @dataclass(frozen=True)
 class History:
-    """The settings of a `Checkpointer` that decide how much history its chain has.
+    """The settings of a `Checkpointer` that decide how much history its chain has; see there.
 
-    Raises SettingsError.
+    Raises SettingsError for one that is out of range.
     """
 
     base_every: int | None = None
