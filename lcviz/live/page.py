@@ -241,7 +241,8 @@ def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
     deletes, icon = len(snapshot.checkpoints) > 1, ":material/restart_alt:"
     disabled = bool(form.wrong)
     text = form.correct_first or "Start over with the sidebar settings."
-    box = partial(st.popover, "Reset", icon=icon, key="ask-reset", disabled=disabled, help=text)
+    key = f"ask-reset-{run.id}"  # under one key it would stay open over the next run
+    box = partial(st.popover, "Reset", icon=icon, key=key, disabled=disabled, help=text)
     with box() if deletes else nullcontext():
         if deletes:
             st.markdown("This deletes the run and its checkpoints: export first what you need.")

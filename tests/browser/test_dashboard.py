@@ -180,7 +180,7 @@ def test_keys_and_reset(tab: MakeTab) -> None:
 
     Reset asks only where checkpoints would go.
     """
-    visitor = tab(width=500).open("/?iterations=1000&interval=50&speed=slow")
+    visitor = tab(width=500).open("/?iterations=20000&interval=50&speed=slow")
     page = visitor.page
     sure = page.get_by_role("button", name="Delete and start over")
     reset = page.get_by_role("button", name="Reset", exact=True)
