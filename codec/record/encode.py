@@ -98,5 +98,5 @@ class Draft:
             record.base_of(read, fresh=False)
         else:
             delta = record.delta_of(read, track)
-            record.preview_checked(read, delta, track, self.delta.sums or {})
+            record.preview_checked(read, delta, track, self.delta)
         return read

@@ -472,11 +472,13 @@ def apply_checked(record: Record, delta: Delta, track: Track) -> None:
     check_track(record.where, record.track, track)
 
 
-def preview_checked(record: Record, delta: Delta, track: Track, sums: Mapping[str, int]) -> None:
-    """The checks of `apply_checked`, but the track does not change. sums: see `check_track`."""
+def preview_checked(
+    record: Record, delta: Delta, track: Track, encoded: Delta | None = None
+) -> None:
+    """The checks of `apply_checked`, but the track does not change. encoded: see `Track.after`."""
     with decoding(record.where):
-        after = track.preview(delta)
-    check_track(record.where, record.track, after, sums)
+        after = track.preview(delta, encoded)
+    check_track(record.where, record.track, after, encoded.sums if encoded else None)
 
 
 @contextmanager

@@ -68,10 +68,10 @@ class Track(ArrayTrack):
         moved = self.moved(delta.transition)
         return moved._digest_with(delta, delta.sums or {}, self._values_after(delta))
 
-    def preview(self, delta: Delta) -> Preview:
-        """The track after a delta; this track does not change. Raises what `after` raises."""
+    def preview(self, delta: Delta, encoded: Delta | None = None) -> Preview:
+        """The track after a delta; this track does not change. See `after`; it raises the same."""
         moved = self.moved(delta.transition)
-        sums, _ = moved.after(delta, LOOK)
+        sums, _ = moved.after(delta, LOOK, encoded)
         return Preview(moved._digest_with(delta, sums, self._values_after(delta)), sums)
 
     def apply(self, delta: Delta) -> None:

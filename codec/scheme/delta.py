@@ -18,7 +18,7 @@ from .coding import Coding
 from .limits import CHANGE
 from .remainder import NOTHING, Remainder, Rest
 from .residual import Residual
-from .stream import Encoded, advance
+from .stream import Encoded, advance, is_repeated
 from .survivors import Segments
 from .tables import CodeTable
 from .transition import Transition
@@ -61,8 +61,9 @@ class Delta:
         values: Number in the structure (see `codec.state.tree`) -> change of a value that is not a
             tensor (see `codec.state.edits`).
         residuals: Name -> residual of an exact tensor that has changed and is not in ``exact``.
-        after_residuals: Name -> array after the residuals; empty if the delta was read from a
-            record.
+        after: Name -> array after the step, of tensors that would have to be decoded again. The
+            track that the step was encoded for takes them over, so that they are gone then; empty
+            if the delta was read from a record.
         rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
             unknown.
         transition: The change of the layout that comes first; None if the tensors and their
@@ -77,7 +78,7 @@ class Delta:
     sums: Mapping[str, int] | None = None
     values: Mapping[int, str] = field(default_factory=dict)
     residuals: Mapping[str, Residual] = field(default_factory=dict)
-    after_residuals: Arrays = field(default_factory=dict)
+    after: Arrays = field(default_factory=dict)
     rest: Rest | None = None
     transition: Transition | None = None
     all_tables: Mapping[str, CodeTable] | None = None
@@ -119,11 +120,21 @@ class Delta:
         """
         return _ExactAfter(self, before)
 
+    def repeats_moments(self, encoded: Delta) -> bool:
+        """Whether all moments have the codes that were encoded: then they lead to the same sums.
+
+        Raises CodeTableError or StreamError for a damaged payload.
+        """
+        own, others = ([g for g in d.groups if g.tensors[0].measure] for d in (self, encoded))
+        return [g.tensors for g in own] == [g.tensors for g in others] and all(
+            is_repeated(a.encoded, b.encoded, a.n) for a, b in zip(own, others)
+        )
+
     @property
     def lean(self) -> Delta:
         """The same without the arrays that spare decoding, which take memory like the state."""
         lean = (replace(g, encoded=replace(g.encoded, known=None)) for g in self.groups)
-        return replace(self, groups=tuple(lean), after_residuals={})
+        return replace(self, groups=tuple(lean), after={})
 
     @property
     def tensors(self) -> dict[str, str]:
@@ -152,8 +163,8 @@ class _ExactAfter(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         delta = self._delta
-        if name in delta.after_residuals:
-            return delta.after_residuals[name]
+        if name in delta.after:
+            return delta.after[name]
         if name not in self._names:
             raise KeyError(name)
         residual = delta.residuals.get(name)

@@ -301,12 +301,28 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
         tensors = zip(segments.arrays[0], segments.seconds)
         if e.measure == ROOTS and any(t.shape != r.shape or t.dtype != r.dtype for t, r in tensors):
             raise StreamError("a second moment of another shape or dtype")
-        codes = e.known
-        if codes is None:
-            codes = e.payload.codes(segments.n, e.levels, e.uniform).astype(np.uint16, copy=False)
+        codes = _codes_of(e, segments.n) if e.known is None else e.known
         scale = Scale(e.measure, e.levels[1], segments.seconds, e.sizes)
         return move(segments, scale, codes, e.levels, mode)
     return e.payload.advance(e.levels, e.uniform, segments, mode)
+
+
+def is_repeated(e: Encoded, encoded: Encoded, n: int) -> bool:
+    """Whether the payload of n values holds the codes that were encoded in steps of a measure.
+
+    Raises CodeTableError or StreamError for a damaged payload.
+    """
+    check(e, n)
+    return (
+        (e.measure, e.coder) == (encoded.measure, encoded.coder)
+        and np.array_equal(e.levels, encoded.levels)
+        and np.array_equal(e.sizes, encoded.sizes)
+        and np.array_equal(_codes_of(e, n), encoded.known)  # type: ignore[arg-type]
+    )
+
+
+def _codes_of(e: Encoded, n: int) -> NDArray[np.uint16]:
+    return e.payload.codes(n, e.levels, e.uniform).astype(np.uint16, copy=False)
 
 
 def element_bits(e: Encoded) -> NDArray[np.float64]:

@@ -76,16 +76,32 @@ class ArrayTrack:
         """Whether it has only some of the state's tensors, and so no digest."""
         return len(self.arrays) < len(self.layout.tensors)
 
-    def after(self, delta: Delta, mode: int) -> tuple[dict[str, int], dict[str, CodeTable]]:
-        """Sums and tables after a delta in this layout. mode: CHANGE moves the lossy arrays, LOOK
-        does not.
+    def after(
+        self, delta: Delta, mode: int, encoded: Delta | None = None
+    ) -> tuple[dict[str, int], dict[str, CodeTable]]:
+        """Sums and tables after a delta in this layout.
+
+        Args:
+            delta: The delta.
+            mode: CHANGE moves the lossy arrays, LOOK does not.
+            encoded: What the delta was before it was written and read. Of moments that have the
+                same codes it has the sums.
 
         Raises:
             StateMismatchError: The delta is of other tensors.
             PayloadError: The delta is damaged.
         """
         sums, ahead = dict(self.sums), MomentTracks(self, mode)
+        repeated = encoded.sums if encoded and delta.repeats_moments(encoded) else None
         for group in delta.in_order:
+            names = [t.name for t in group.tensors]
+            if repeated and group.tensors[0].measure:
+                sums |= {name: repeated[name] for name in names}
+                continue
+            if mode == CHANGE and delta.sums and delta.after.keys() >= set(names):
+                self.arrays |= {name: delta.after.pop(name) for name in names}
+                sums |= {name: delta.sums[name] for name in names}
+                continue
             segments = ahead.segments(group.tensors)
             changes = advance(group.encoded, segments, ahead.mode_of(group.tensors))
             for t, change in zip(group.tensors, changes.tolist()):
@@ -99,7 +115,10 @@ class ArrayTrack:
         moved = self.moved(delta.transition)
         after = moved.after(delta, CHANGE)
         for name, array in delta.exact_after(moved.arrays).items():
-            moved.arrays[name][...] = array
+            if name in delta.after:
+                moved.arrays[name] = delta.after.pop(name)
+            else:
+                moved.arrays[name][...] = array
         self.layout, self.arrays, self.origin = moved.layout, moved.arrays, moved.origin
         self.sums, self.tables = after
 
@@ -159,7 +178,7 @@ class MomentTracks:
 
     def __init__(self, track: ArrayTrack, mode: int) -> None:
         self._track, self.mode = track, mode
-        self._copies: Arrays = {}
+        self.copies: Arrays = {}
 
     def mode_of(self, tensors: Sequence[TensorSpec]) -> int:
         """How the segments of an alphabet are moved: second moments, or their copies, always."""
@@ -170,7 +189,7 @@ class MomentTracks:
         measure = tensors[0].measure
         if measure == OCTAVES and self.mode != CHANGE:
             copies = {t.name: self._track.lossy_array(t).copy() for t in tensors}
-            self._copies |= copies
+            self.copies |= copies
             return Segments(list(copies.values()))
         if measure == ROOTS:
             return Segments(
@@ -180,7 +199,7 @@ class MomentTracks:
 
     def _seconds(self, tensors: Sequence[TensorSpec]) -> list[NDArray[np.float32]]:
         pairs = [(t, second_of(t.name)) for t in tensors]
-        own, arrays = self._track.arrays, ChainMap(self._copies, self._track.arrays)
+        own, arrays = self._track.arrays, ChainMap(self.copies, self._track.arrays)
         if lacking := [t.name for t, name in pairs if t.name in own and name not in arrays]:
             raise StreamError(f"no second moment beside {names_of(lacking)}")
         # A part lacks the first moment: nobody reads the result, so any second one will do.

@@ -175,7 +175,7 @@ class Tracker(Generic[T]):
             )
         track, coding = self.track, self.coding
         stored, residuals = self._encode_exact(arrays)
-        arrays_after = {name: stored[name] for name in residuals}
+        after = {name: stored[name] for name in residuals}
         sums, non_finite, groups = dict(track.sums), set[str](), list[Group]()
         budget = None
         if coding.budget is not None:
@@ -198,14 +198,15 @@ class Tracker(Generic[T]):
         coded = tuple(sorted(groups, key=lambda group: numbers[group.tensors[0].name]))
         weights = (group.remainder for group in coded if not group.tensors[0].measure)
         remainder = sum(weights, NOTHING)
+        moved = {t.name for group in coded for t in group.tensors} & ahead.copies.keys()
         return Delta(
             coded,
-            {name: stored[name] for name in names if name in stored and name not in arrays_after},
+            {name: stored[name] for name in names if name in stored and name not in residuals},
             tuple(name for name in names if name in non_finite),
             coding,
             sums,
             residuals=residuals,
-            after_residuals=arrays_after,
+            after=after | {name: ahead.copies[name] for name in moved},
             rest=Rest(remainder.distance, track.origin.behind(arrays, remainder)),
         )
 

@@ -181,7 +181,7 @@ def made(case: Case) -> list[str]:
             data = records.dump_delta(place, track.digest_after(step), step)
             record = records.load(data, "a record")
             read = records.delta_of(record, follower)
-            records.preview_checked(record, read, follower, step.sums or {})
+            records.preview_checked(record, read, follower, step)
             elsewhere = {k: np.empty_like(a) for k, a in follower.arrays.items()}
             apply(read, follower.arrays, elsewhere)
             records.apply_checked(record, read, follower)

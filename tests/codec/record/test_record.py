@@ -94,7 +94,7 @@ def read(data: bytes, base: bytes) -> records.Record:
     else:
         track = records.base_of(records.load(base, "base"))
         step = records.delta_of(record, track)
-        records.preview_checked(record, step, track, {})
+        records.preview_checked(record, step, track)
         records.apply_checked(record, step, track)
     return record
 
@@ -870,7 +870,7 @@ def test_overflow_is_no_warning(base: bytes, changed: Changed) -> None:
         track.arrays["w"][...] = huge
         step = records.delta_of(record, track)
         with pytest.raises(TrackDigestError):
-            records.preview_checked(record, step, track, {})
+            records.preview_checked(record, step, track)
         with pytest.raises(TrackDigestError):
             records.apply_checked(record, step, track)
 
@@ -902,7 +902,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     lengths[at] = lengths[at[::-1]]
     other = with_tables(second, {"w": CodeTable(lengths, table.classes)})
     with pytest.raises(codec.RecordError, match=r"^00000002.delta.safetensors: expected "):
-        records.preview_checked(second, other, track, {})
+        records.preview_checked(second, other, track)
     records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")

@@ -793,7 +793,7 @@ def test_what_a_save_returns_takes_less_than_the_state(tmp_path: Path) -> None:
             ids = np.arange(9000) + step
             saved = checkpoints.save(step, {"optimizer": {"state": {0: state}}, "ids": ids})
     assert saved.delta.residuals
-    assert not saved.delta.after_residuals
+    assert not saved.delta.after
     assert len(saved.delta.groups) == 2
     assert all(group.encoded.known is None for group in saved.delta.groups)
 

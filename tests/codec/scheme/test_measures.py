@@ -192,6 +192,42 @@ def test_other_codes_than_those_of_the_record_are_noticed() -> None:
         tracker.commit(delta)
 
 
+def test_a_delta_that_was_written_is_compared_by_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = walk(2)
+    tracker = tracked(first)
+    delta = tracker.prepare_arrays(second)
+    read = delta.lean
+    assert read.repeats_moments(delta)
+    with monkeypatch.context() as patched:
+        patched.setattr("codec.scheme.stream.move", None)  # nothing is moved to find the sums
+        assert tracker.track.after(read, LOOK, delta)[0] == delta.sums
+    for group in delta.groups:
+        assert group.encoded.known is not None
+        group.encoded.known[7] ^= 1
+        assert not read.repeats_moments(delta)
+        assert tracker.track.after(read, LOOK, delta)[0] == delta.sums  # decoded
+        group.encoded.known[7] ^= 1
+    others = (
+        replace(g, encoded=replace(g.encoded, sizes=g.encoded.sizes * 2)) for g in read.groups
+    )
+    assert not replace(read, groups=tuple(others)).repeats_moments(delta)
+
+
+def test_a_track_takes_the_arrays_of_its_delta_over_once() -> None:
+    first, second = walk(2)
+    tracker, follower = tracked(first), tracked(first)
+    delta = tracker.prepare_arrays(second)
+    after = dict(delta.after)
+    assert sorted(after) == sorted(name for name in first if name.endswith("_sq"))
+    tracker.commit(delta)
+    assert not delta.after
+    follower.track.apply(delta)
+    for name, array in after.items():
+        assert tracker.state[name] is array
+        assert follower.state[name] is not array
+        assert follower.state[name].tobytes() == array.tobytes()
+
+
 def test_nothing_has_changed() -> None:
     first, *_ = walk(1)
     tracker = tracked(first)
