@@ -14,7 +14,7 @@ from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.live.buckets_picture import Worth
 from lcviz.live.followed import first_weight, history_of
-from lcviz.live.headline import describe_crash
+from lcviz.live.headline import crash_of
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
 from lcviz.recover import page_rework
@@ -44,7 +44,7 @@ def recorded() -> dict[str, Any]:
             run.watch()
         record = saved_record(run, snapshot.at(EXAMPLE_OPENS))
         history = history_of(run, record, first_weight(record))
-        crash = describe_crash(snapshot, EXAMPLE_OPENS)
+        crash = crash_of(snapshot, EXAMPLE_OPENS)
         drawings = dict(pictures(run, snapshot, Subject(record), history, crash, Worth()))
         panels = figures_of(run.path).panels
         newest_step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)

@@ -27,6 +27,14 @@ def nbytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
+def coder_facts() -> list[dict[str, str]]:
+    """The names of each coder, and what it does."""
+    return [
+        {"name": name, "short": coder.short, "title": coder.title, "summary": coder.summary}
+        for name, coder in CODERS.items()
+    ]
+
+
 def kept_name(setting: int | Coding | None) -> str:
     """How much of a change is kept, for an axis: "2" bits, "all", "5 %", "±0.0001" or "0.3 δ".
 

@@ -73,10 +73,10 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Picture | None:
     ]
     return Picture(
         "curves",
-        MEASURES[measure],
-        about,
-        _sentence([run for run, _ in run_lines], runs, measure),
         {
+            "title": MEASURES[measure],
+            "about": about,
+            "text": _sentence([run for run, _ in run_lines], runs, measure),
             "lines": lines,
             "marks": [
                 {"step": x, "text": f"step {x}", "strong": False} for x in sorted({first, last})

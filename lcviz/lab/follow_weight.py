@@ -150,4 +150,4 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
     word = huffman.code_words(table.lengths)[tokens[nth]]
     zero = at - begin - first + 1 if at - begin < end else 0
     extra_bits = int(nbits[nth]) - len(word)
-    return WeightCode(word, extra_bits, end - first, zero, escaped=tokens[nth] == 0)
+    return WeightCode(word, extra_bits, end - first, zero, escaped=bool(tokens[nth] == 0))

@@ -140,10 +140,8 @@ def learn_picture(
     lesson_on_page = lessons[BITS.index(start.x)]
     return Picture(
         "learn",
-        "Learn",
-        ABOUT,
-        "Six pictures, and two beyond the paper.",
-        values,
+        {"title": "Learn", "about": ABOUT, "text": "Six pictures, and two beyond the paper."}
+        | values,
         partial(_table, lesson_on_page),
     )
 

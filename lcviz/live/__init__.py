@@ -9,10 +9,9 @@ Read in this order:
     page_pictures       its pictures, and their reactions to a visitor
     followed            the weight that all pictures follow
     headline, weights_picture, weight_picture, buckets_picture, steps_picture, bits_picture,
-    loss_picture, examples_picture    one picture each
+    loss_picture, examples_picture    the facts of one picture each; ui/pictures words them
     page_kill           "Kill it now": what a crash destroys
-    race_picture        the race back after a crash
     page_play           "Open without a server": the page as one file
-    recorded_chain      a chain on disk as these pictures, for such a file
+    recorded_chain      a chain on disk as these facts, for such a file
     details             figures that do not fit on the first screen
 """

@@ -12,16 +12,14 @@ import pandas as pd
 
 from lcviz.lab.anatomy import EVERY_BITS, BucketKey, n_kept, totals
 from lcviz.lab.removed_bucket import RemovedBuckets, errors_without
-from lcviz.text import exponent_text, percent_text, plural, short_loss_text
+from lcviz.text import exponent_text
 from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture, quantity
+from lcviz.ui.picture import Picture
 
 from .step_record import StepRecord
 
-BUTTON_BITS = (1, 2, 3, 4, None)  # x of priority promotion; None keeps all buckets
 VALUES, ERROR = "values", "error"  # what the bars show
 STEPS = "steps"  # the button for equal steps at the same size
-OPTIONS = [*(["all" if x is None else str(x)] * 2 for x in BUTTON_BITS), [STEPS, "equal steps"]]
 
 
 @dataclass(frozen=True)
@@ -70,47 +68,25 @@ def buckets_picture(
         }
         for b, rank in ((buckets[key], rank) for key, rank in ranks.items())
     ]
-    exponents = [exponent for exponent, _ in ranks] or [0]
-    n_buckets = [len(a.buckets) for a in alphabets]
-    one_alphabet = n_buckets == [len(bars)]
     return Picture(
         "buckets",
-        "Buckets",
-        "of the weights" if record.moments else "",
-        _worth_text(errors, rounding, worth)
-        if worth.on_bars and bars
-        else _sentence(record, one_alphabet),
         {
             "buckets": bars,
-            "exponents": list(range(max(exponents), min(exponents) - 1, -1)),
-            "largest": max((b.members for b in buckets.values()), default=1),
-            "cut": record.n_kept[0] if one_alphabet and bars else None,
-            "most": max(n_buckets, default=0),
-            "options": OPTIONS,
+            "alphabets": [len(a.buckets) for a in alphabets],
+            "slots": list(record.n_kept),
+            "n": record.n,
+            "changed": record.n_changed,
             "bits": "all" if bits is None else str(bits),
             "marked": list(marked) if marked else None,
-            "left_out": record.left_out_text(),
+            "moments": bool(record.moments),
+            "carries": record.carries,
             "view": ERROR if worth.on_bars else VALUES,
             "rounding": round(rounding, 5),
             "loss": plotted(measured.loss) if measured else None,
+            "waiting": worth.waiting,
         },
         partial(_table, record, errors, losses),
-        2,
     )
-
-
-def _worth_text(errors: Mapping[BucketKey, float], rounding: float, worth: Worth) -> str:
-    """What the removal of the most important bucket costs, in words."""
-    key = max(errors, key=errors.__getitem__)
-    text = (
-        f"With all buckets {percent_text(rounding)} of δ is lost, by rounding. Without "
-        f"{exponent_text(*key)} alone, {percent_text(errors[key])}"
-    )
-    if worth.losses:
-        loss = next(b.loss for b in worth.losses.buckets if (b.exponent, b.sign) == key)
-        loss_with_all = short_loss_text(worth.losses.loss)
-        text += f": the loss is {short_loss_text(loss)} instead of {loss_with_all}"
-    return f"{text}. {worth.waiting}".strip()
 
 
 def bits_that_keep(record: StepRecord) -> int | str | None:
@@ -123,26 +99,6 @@ def bits_that_keep(record: StepRecord) -> int | str | None:
         return None
     exact = (x for x in EVERY_BITS if record.n_kept == tuple(n_kept(x, n) for n in n_buckets))
     return next(exact, "")
-
-
-def _sentence(record: StepRecord, one_alphabet: bool) -> str:
-    n_buckets, n_slots = sum(len(a.buckets) for a in record.alphabets), sum(record.n_kept)
-    if not n_buckets:
-        return "Nothing has changed in this step."
-    where = "" if one_alphabet else " in all tensors"
-    slots, bits = plural(n_slots, "slot"), bits_that_keep(record)
-    if isinstance(bits, int) and len(record.alphabets) == 1 and n_slots == 2**bits - 1:
-        slots = f"{exponent_text(bits)} − 1 = {slots}"
-    if n_slots == n_buckets:
-        return f"All {n_buckets} buckets{where} are kept: {_changed_text(record)} values change."
-    return (
-        f"{slots} for {n_buckets} buckets{where}, largest first: {_changed_text(record)} of "
-        f"{record.n:,} values are kept. Paler ones {record.left_out_text()}. Log scale."
-    )
-
-
-def _changed_text(record: StepRecord) -> str:
-    return quantity("values-kept", record.n_changed, f"{record.n_changed:,}")
 
 
 def _table(

@@ -14,13 +14,13 @@ from lcviz.recover.page_rework import nothing_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Snapshot
 from lcviz.server.jobs import View
-from lcviz.text import amount_text, enumerated, loss_text, nbytes_text, percent_text, plural
+from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.picture import Picture
+from lcviz.ui.race import race_picture
 
 from .headline import estimated_price
-from .race_picture import race_picture
 
 PATIENCE = 0.4  # seconds that a click waits for the restore; a short chain is read by then
 RACE_POLL_SECONDS = 0.5
@@ -33,14 +33,14 @@ class RaceBack:
 
     crash: everything that determines the race. job: of the race. view: the job's progress. Both are
     None if there is no time for a race. watching: whether this session follows the race or looks at
-    its outcome. estimate: the estimated price of the crash in words; "" once the run has gone on.
+    its outcome. estimate: of the price of the crash, in iterations; None once the run goes on.
     """
 
     crash: Crash
     job: PageJob[Raced] | None
     view: View[Raced] | None
     watching: bool
-    estimate: str
+    estimate: float | None
 
     @property
     def raced(self) -> Raced | None:
@@ -73,11 +73,8 @@ class RaceBack:
         """The race so far; None until a method runs."""
         if not self.outcomes:
             return None
-        lc = self.lc_outcome
-        estimate = ""
-        if lc and amount_text(lc.rework) not in self.estimate.split():
-            estimate = self.estimate
-        return race_picture(self.outcomes, self.crash.fail_at, self.raced is not None, estimate)
+        at, over = self.crash.fail_at, self.raced is not None
+        return race_picture(self.outcomes, at, self.estimate, over=over, same_bytes=True)
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
@@ -128,10 +125,8 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     """The race back from the newest crash; None if there was none."""
     if not snapshot.kills:
         return None
-    crash, estimate = _crash(run, snapshot), ""
-    price = estimated_price(snapshot) if snapshot.status in DEAD else None
-    if price is not None:
-        estimate = f"about {amount_text(price)}"
+    crash = _crash(run, snapshot)
+    estimate = estimated_price(snapshot) if snapshot.status in DEAD else None
     job = _job(crash, snapshot)
     if job is None:
         return RaceBack(crash, None, None, False, estimate)

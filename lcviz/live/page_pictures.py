@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import streamlit as st
 
@@ -17,7 +18,7 @@ from lcviz.run.whole_run import Trial
 from lcviz.run.whole_state import own_name
 from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import RetriedRun
-from lcviz.text import CODER_NAMES, enumerated, kept_text, percent_text
+from lcviz.text import percent_text
 from lcviz.ui import layout, picture, session
 from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET
 from lcviz.ui.picture import Events, Picture
@@ -27,7 +28,7 @@ from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
 from .examples_picture import examples_picture, image_side, n_examples
 from .followed import WeightHistory, first_weight, history_of, largest_in_bucket
-from .headline import describe_crash, describe_lost_work, describe_status, headline
+from .headline import cost_of, crash_of, headline, status_of, tried_settings
 from .loss_picture import loss_picture
 from .page_attempt import CARRIES, Attempt, attempt_in
 from .page_kill import race_back, show_problems
@@ -93,7 +94,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
         )
     history = _history(run, subject, attempt)
     worth = _worth(run, snapshot, subject, attempt)
-    crash = describe_crash(snapshot, viewed.step, back.lc_outcome if back else None)
+    crash = crash_of(snapshot, viewed.step, back.lc_outcome if back else None)
     step_pictures = pictures(run, snapshot, subject, history, crash, worth)
     # The browser draws each picture while the server makes the next.
     for name, content in chain([("race", race)] if race else [], step_pictures):
@@ -113,7 +114,7 @@ def pictures(
     snapshot: Snapshot,
     subject: Subject,
     history: WeightHistory | None,
-    crash: str,
+    crash: Mapping[str, Any],
     worth: Worth,
 ) -> Iterator[tuple[str, Picture | str]]:
     """All pictures of a step by name; a sentence in place of a picture that cannot be drawn.
@@ -123,15 +124,16 @@ def pictures(
         snapshot: Of the run, now.
         subject: The step, and the trial if there is one.
         history: The followed weight; None if the run has dropped the weights of the step.
-        crash: What a crash costs, in words.
+        crash: What a crash costs, see `crash_of`.
         worth: What removing a bucket costs.
     """
     record, trial_run, image = subject.record, subject.trial_run, None
     no_weights = f"The weights of step {record.step} are no longer kept: choose a later step."
-    status = describe_status(snapshot, run.settings.stop_after, run.speed)
-    actual = _actual_settings(run, trial_run.replay.trial) if trial_run else ""
+    status = status_of(snapshot, run.settings.stop_after, run.speed)
+    tried = trial_run.replay.trial if trial_run else None
+    settings = tried_settings(Trial(run.settings.coding), tried, is_example=is_example(run))
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
-    yield "headline", headline(record, snapshot.checkpoints, status, crash, actual, nbytes)
+    yield "headline", headline(record, snapshot.checkpoints, status, crash, settings, nbytes)
     if any(a.uniform for a in record.alphabets):
         followed = history.followed if history else None
         yield "buckets", steps_picture(record, followed, subject.raised_budget)
@@ -153,28 +155,13 @@ def pictures(
 
 
 def _losses(run: Run, snapshot: Snapshot, subject: Subject) -> Picture:
-    trial, cost = None, ""
+    trial, cost = None, None
     if subject.whole_run and not subject.whole_run.problem:
         trial = subject.whole_run.losses
         if trial and subject.whole_run.is_over:
-            cost = describe_lost_work(snapshot, trial)
+            cost = cost_of(snapshot, trial)
     kills, last = [kill.iteration for kill in snapshot.kills], run.settings.stop_after
     return loss_picture(snapshot.losses, subject.record.step, last, kills, trial, cost)
-
-
-def _actual_settings(run: Run, trial: Trial) -> str:
-    """The run's own settings where a trial differs, in words."""
-    coding, settings = run.settings.coding, []
-    if trial.most_buckets is not None or kept_text(trial.coding) != kept_text(coding):
-        settings.append(kept_text(coding))
-    if trial.coding.coder != coding.coder:
-        settings.append(CODER_NAMES[coding.coder])
-    if trial.coding.scope != coding.scope:
-        settings.append("one code" if coding.scope == "model" else "a code for each tensor")
-    if not trial.carries:
-        settings.append("the track")
-    text = enumerated(settings)
-    return f"the example has {text}" if is_example(run) else f"the run has {text} until Reset"
 
 
 def _history(run: Run, subject: Subject, attempt: Attempt) -> WeightHistory | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import Saved
+from codec import Coding, Saved
 from codec.errors import StepNotFoundError
 from codec.inspect import Arrays, Group, Layout, Position, state_nbytes
 from lcviz.lab.anatomy import dissect
@@ -25,22 +25,22 @@ from lcviz.lab.step_tensors import by_tensor
 from lcviz.play.given import deflated
 from lcviz.play.one_file import Recorded
 from lcviz.run.snapshot import Checkpoint
+from lcviz.run.whole_run import Trial
 from lcviz.run.whole_state import Moment, States, own_name
-from lcviz.text import nbytes_text, plural
+from lcviz.text import plural
 from lcviz.ui.charts import plotted
 
 from .bits_picture import bits_picture
 from .buckets_picture import Worth, buckets_picture
 from .followed import WeightHistory, first_weight
-from .headline import headline
+from .headline import headline, tried_settings
 from .step_record import StepRecord
 from .steps_picture import steps_picture
-from .weight_picture import DIGITS, HEIGHT, bits_text, number_text
+from .weight_picture import DIGITS, weight_facts
 from .weights_picture import Image, drawable, weights_picture
 
 MOST_NBYTES = 2_500_000  # of all pictures in the page: with its code it stays below 3 MB
 MOST_STEPS = 300  # more than a slider tells apart
-NOT_RECORDED = "what a step left out is not recorded"
 
 
 def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreported) -> Recorded:
@@ -78,18 +78,14 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
         progress(done, n)
     if not drawn:
         raise StepNotFoundError(f"{chain.where}: no record holds a delta of weights")
-    sizes: dict[int, float | None] = {c.step: c.nbytes for c in checkpoints if c.kind != "base"}
-    for step, pictures in drawn:
-        pictures["loss"] = _sizes_picture(checkpoints, step)
-        pictures["weight"] |= _axis(step, checkpoints)
-        if step != checkpoints[-1].step:  # as if the others were there when it was drawn
-            for name in ("so_far", "text"):
-                size = pictures["headline"][name]
-                size = size.replace("run so far", f"up to step {step}")
-                pictures["headline"][name] = size.replace("Run so far", f"Up to step {step}")
-    lines = {
-        "loss": [_line("record", "good", sizes)],
-        "weight": [_line("ũ restored", "up", values) | {"stairs": True}],
+    every = [c.step for c in checkpoints]
+    for _, facts in drawn:
+        facts["headline"]["so_far"]["newest"] = every[-1]  # as if it had been there already
+        for name in ("loss", "weight"):
+            facts[name] |= {"first": every[0], "last": every[-1]}
+    lines: dict[str, list[list[Any]]] = {
+        "loss": [[c.step, c.nbytes] for c in checkpoints if c.kind != "base"],
+        "weight": list(map(list, values.items())),
     }
     stride = 1
     while len(text := _packed(drawn[::-stride][::-1], lines)) > MOST_NBYTES and stride < len(drawn):
@@ -106,9 +102,9 @@ def _name(source: str | os.PathLike[str]) -> str:
 
 
 def _packed(
-    drawn: Sequence[tuple[int, dict[str, Any]]], lines: Mapping[str, list[dict[str, Any]]]
+    drawn: Sequence[tuple[int, dict[str, Any]]], lines: Mapping[str, list[list[Any]]]
 ) -> str:
-    """The pictures as in `Recorded`. lines: place -> curves that all steps share."""
+    """The pictures as in `Recorded`. lines: place -> points that all steps share."""
     steps = [{"step": step, "pictures": pictures} for step, pictures in drawn]
     whole = {"lines": lines, "steps": steps}
     text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -186,7 +182,7 @@ def _names(layout: Layout) -> dict[str, str]:
 def _pictures(
     record: StepRecord, weight: Weight, checkpoints: Sequence[Checkpoint]
 ) -> dict[str, dict[str, Any]]:
-    """Place on the page -> data of its picture."""
+    """Place on the page -> facts of its picture."""
     assert record.states is not None
     assert record.codes is not None
     before, after = record.states.before, record.states.live
@@ -195,56 +191,24 @@ def _pictures(
     followed = follow(weight, record.step, before, after, record.alphabets, record.codes)
     image = Image.of(record, drawable(after)[0], None)
     history = WeightHistory(followed)
-    size = headline(record, checkpoints, f"step {record.step}, recorded", NOT_RECORDED, "")
+    settings = tried_settings(Trial(Coding()), None, is_example=False)
     uniform = any(a.uniform for a in record.alphabets)
-    of_buckets = (
-        steps_picture(record, followed)
+    drawn = {
+        "headline": headline(record, checkpoints, None, None, settings),
+        "weights": weights_picture(record, image, followed, with_values=False),
+        "buckets": steps_picture(record, followed)
         if uniform
-        else buckets_picture(record, "", Worth(), history.bucket)
-    )
-    kept = plural(sum(record.n_kept), "bucket")
-    told = (
-        {} if uniform else {"text": f"{kept}: {record.n_changed:,} values change; {NOT_RECORDED}."}
-    )
-    if followed.exact:
-        text = "Stored exactly in this step."
-    else:
-        move = f"moves by {number_text(followed.level, '+')}" if followed.level else "stays"
-        text = f"ũ {move}. Code: {bits_text(followed)}."
-    pictures = {
-        "headline": size.data,
-        "weights": weights_picture(record, image, followed, with_values=False).data,
-        "buckets": of_buckets.data | {"options": [], "cut": None, "bits": ""} | told,
-        "bits": bits_picture(record, history, image).data | {"coders": []},
-        "weight": _curves("One weight", followed.weight.text(followed.shape), text),
+        else buckets_picture(record, "", Worth(), history.bucket),
+        "bits": bits_picture(record, history, image),
     }
-    delta = pictures["weights"]
-    delta |= {"tensors": [image.tensor], "about": "what this record moves"}
-    delta["without_values"] = "its record has no more"
-    delta["captions"]["missing"] = f"Nothing to show: {NOT_RECORDED}."
-    return pictures
-
-
-def _sizes_picture(checkpoints: Sequence[Checkpoint], step: int) -> dict[str, Any]:
-    """The bytes of each record after a base, without the curve."""
-    own = next(c for c in checkpoints if c.step == step)
-    about = "bytes of each record after a base"
-    text = f"Step {step}: {nbytes_text(own.nbytes)}; float32 takes {nbytes_text(own.full_nbytes)}."
-    return _curves("Sizes", about, text, 4) | {"log": True} | _axis(step, checkpoints)
-
-
-def _curves(title: str, about: str, text: str, number: int | None = None) -> dict[str, Any]:
-    """A picture of curves over steps, which are still to come."""
-    texts = {"picture": "curves", "title": title, "about": about, "text": text, "number": number}
-    return texts | {"log": False, "unit": "step", "height": HEIGHT, "clickable": True}
-
-
-def _axis(step: int, checkpoints: Sequence[Checkpoint]) -> dict[str, Any]:
-    """The range of the steps, and the mark of one."""
-    marks = [{"step": step, "text": f"step {step}", "strong": False}]
-    return {"marks": marks, "range": [checkpoints[0].step, checkpoints[-1].step]}
-
-
-def _line(name: str, colour: str, values: Mapping[int, float | None]) -> dict[str, Any]:
-    x, y = list(values), list(values.values())
-    return {"name": name, "colour": colour, "dash": "solid", "x": x, "y": y}
+    facts = {name: picture.data for name, picture in drawn.items()}
+    facts["weights"]["tensors"] = [image.tensor]
+    facts["weight"] = {"picture": "curves", **weight_facts(followed)}
+    facts["loss"] = {
+        "picture": "curves",
+        "kind": "sizes",
+        "step": record.step,
+        "nbytes": record.nbytes,
+        "full": record.checkpoint.full_nbytes,
+    }
+    return {name: {**values, "from_record": True} for name, values in facts.items()}

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.follow_weight import Followed, Weight
-from lcviz.text import exponent_text, percent_text, plural
 from lcviz.ui.picture import Picture
 
-from .buckets_picture import OPTIONS, STEPS
 from .followed import largest_among
 from .step_record import StepRecord
 
@@ -88,72 +86,31 @@ def steps_picture(
         raised_budget: The share of float32 that took the place of a smaller one; None if none did.
     """
     bars = Bars.of(record)
-    alphabet, size, steps_per_bar = bars.alphabet, bars.size, bars.steps_per_bar
+    alphabet = bars.alphabet
     counts = alphabet.buckets.count[: bars.steps.size]
     bar_counts: Counter[int] = Counter()
     for bar, count in zip(bars.bar_of_bucket.tolist(), counts.tolist()):
         bar_counts[bar] += count
     dead = alphabet.n - int(counts.sum())
-    of_weights = "of the weights" if record.moments else ""
     return Picture(
         "steps",
-        "Equal steps",
-        of_weights if len(record.alphabets) == 1 else alphabet.names[0],
-        _sentence(record, bars) + _raised_text(raised_budget),
         {
-            "size": size,
-            "each": steps_per_bar,
+            "size": bars.size,
+            "each": bars.steps_per_bar,
             "bars": [
                 {"at": bar, "count": count} for bar, count in sorted(bar_counts.items()) if count
             ],
             "dead": dead,
+            "n": alphabet.n,
+            "reach": int(np.abs(bars.steps).max(initial=0)),
             "marked": bars.bar_of(followed) if followed else None,
-            "left_out": record.left_out_text(),
-            "largest": max([dead, *bar_counts.values()]),
-            "octaves": _octaves(
-                size, steps_per_bar, max((abs(bar) for bar in bar_counts), default=1)
-            ),
-            "options": OPTIONS,
-            "bits": STEPS,
+            "tensor": "" if len(record.alphabets) == 1 else alphabet.names[0],
+            "moments": bool(record.moments),
+            "carries": record.carries,
+            "raised": raised_budget,
         },
         partial(_table, bars, counts, dead),
-        2,
     )
-
-
-def _octaves(size: float, steps_per_bar: int, reach: int) -> list[dict[str, Any]]:
-    """Where the paper's buckets would begin: the smaller end of each, in bars from zero.
-
-    size: of a step. reach: the last bar.
-    """
-    if not size:
-        return []
-    first = math.floor(math.log2(size))
-    last = math.floor(math.log2(size * (reach * steps_per_bar + 0.5)))
-    return [
-        {"at": 2.0**e / size / steps_per_bar + 0.5 - 0.5 / steps_per_bar, "text": exponent_text(e)}
-        for e in range(first, last + 1)
-    ]
-
-
-def _sentence(record: StepRecord, bars: Bars) -> str:
-    if not bars.size:
-        return f"All changes lie in the dead zone: they {record.left_out_text()}."
-    alphabet, reach = bars.alphabet, int(np.abs(bars.steps).max())
-    where = "" if len(record.alphabets) == 1 else " of this tensor"
-    changed = int(alphabet.buckets.count[: alphabet.n_kept].sum())
-    return (
-        f"Steps of {bars.size:.3g}: {changed:,} of {alphabet.n:,} values{where} move by up to "
-        f"{plural(reach, 'step')}. Smaller changes lie in the dead zone and "
-        f"{record.left_out_text()}."
-    )
-
-
-def _raised_text(budget: float | None) -> str:
-    if budget is None:
-        return ""
-    size = percent_text(budget)
-    return f" The size is raised to {size}: with less, a checkpoint may hold no change."
 
 
 def _table(bars: Bars, counts: Any, dead: int) -> pd.DataFrame:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from codec.inspect import Arrays
 from lcviz.lab.follow_weight import Followed, Weight
-from lcviz.text import plural
-from lcviz.ui.glossary import title_help
 from lcviz.ui.picture import Picture
 
 from .followed import codes_in
@@ -91,30 +89,23 @@ def weights_picture(
         "restored": _packed(_per_pixel(after, grid)),
         "missing": _packed(_per_pixel(missing, grid)),
     }
-    captions = _captions(record, f"{tensor} ({image.shape})", written, missing)
     return Picture(
         "weights",
-        "δ",
-        "live weights minus what a restart loads"
-        if record.carries
-        else "since the last checkpoint",
-        captions["written"],
         {
             "step": record.step,
             "tensor": tensor,
+            "size": image.shape,
             "tensors": drawable(states.live),
             "shape": grid.shape,
             "maps": maps,
-            "captions": captions,
-            "terms": {"track": title_help("track")},
-            "height": HEIGHT,
-            "left_out": record.left_out_text("stays"),
-            "carries": record.carries,
+            "n": live.size,
+            "written": int(np.count_nonzero(written)),
+            "missing": int(np.count_nonzero(missing)),
             "followed": image.pixel(followed.weight),
             "values": _values(record, tensor, grid) if with_values else None,
+            "carries": record.carries,
         },
         lambda: _table(states.live, before=states.before, after=restored),
-        1,
     )
 
 
@@ -141,24 +132,6 @@ def _values(record: StepRecord, tensor: str, grid: Pixels) -> dict[str, Any]:
 
 def _base64(array: NDArray[Any]) -> str:
     return base64.b64encode(array.tobytes()).decode()
-
-
-def _captions(
-    record: StepRecord, tensor: str, written: NDArray[np.float32], missing: NDArray[np.float32]
-) -> dict[str, str]:
-    """A caption for each map.
-
-    tensor: name and shape. written: the restored change of the track. missing: the live weights
-    minus the restored ones.
-    """
-    n_written, n_missing = int(np.count_nonzero(written)), int(np.count_nonzero(missing))
-    return {
-        "written": f"Coloured: {n_written:,} of {plural(written.size, 'weight')} in {tensor}. "
-        f"What is left of δ {record.left_out_text('stays')}.",
-        "missing": f"Coloured: {n_missing:,} of {plural(missing.size, 'weight')} in {tensor} "
-        "differ from the [[track]], left out or rounded. That "
-        f"{record.left_out_text('stays')}.",
-    }
 
 
 def drawable(arrays: Arrays) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,9 @@ from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
 from lcviz.run.run import Run
 from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
-from lcviz.ui.glossary import title_help
+from lcviz.text import coder_facts
 
-TITLES = ("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back")
-WORDS = (  # that the texts of pictures explain
-    *("bits per parameter", "code table", "dead zone", "entropy", "level", "SCAR", "slot", "slots"),
-    *("TOPN", "track"),
-)
+CODERS = ("runlength", "huffman")  # of the page
 Setting = Mapping[str, Any]
 PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
 
@@ -46,27 +42,20 @@ def given(
 
     Returns:
         digits: base64 of the deflated rows of `digits_rows`. train: how many of them are the
-        training part. sizes: see `_record_sizes`. titles, words: of pictures and in their texts, in
-        small letters -> their meaning. learn: the data of Learn's pictures. opens, seed,
-        setting, own: as given.
+        training part. sizes: see `_record_sizes`. coders: see `coder_facts`. learn: the data of
+        Learn's pictures. opens, seed, setting, own: as given.
     """
     return {
         "digits": deflated(digits_rows().tobytes()),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
-        "titles": _helps(TITLES),
-        "words": _helps(WORDS),
+        "coders": [coder for coder in coder_facts() if coder["name"] in CODERS],
         "learn": learn_data(),
         "opens": step,
         "seed": seed,
         "setting": setting or {},
         "own": own or {},
     }
-
-
-def _helps(names: Sequence[str]) -> dict[str, str]:
-    """What the glossary says of names, by these in small letters; others are left out."""
-    return {name.lower(): text["help"] for name in names if (text := title_help(name))}
 
 
 def learn_data() -> dict[str, Any]:

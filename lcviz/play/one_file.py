@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,11 +27,13 @@ RECORDED = (
 )
 MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "learn")
 _FOLDER = Path(__file__).parent
+_TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
 WORKER = (  # each file uses those before it
+    picture.FOLDER / "numbers.js",
     *picture.SCHEME,
     *(
         _FOLDER / "worker" / f"{name}.js"
-        for name in ("random", "digits", "regression", "text", "run", "record", "rivals", "race")
+        for name in ("random", "digits", "regression", "run", "record", "rivals", "race")
     ),
     *(
         _FOLDER / "worker" / "pictures" / f"{name}.js"
@@ -50,7 +53,7 @@ class Recorded:
 
     Attributes:
         title: Of the chain.
-        pictures: base64 of deflated JSON: {"lines", "steps"}. lines: place on the page -> curves
+        pictures: base64 of deflated JSON: {"lines", "steps"}. lines: place on the page -> points
             that all steps share. steps: a list of {"step", "pictures"} by rising step, where
             pictures is place -> data.
     """
@@ -81,7 +84,7 @@ def _page(values: dict[str, Any], question: str, about: str) -> str:
     script = [
         f"const GIVEN = {text};",
         f"const PICTURE_STYLE = {json.dumps(picture.style())};",
-        picture.shared_script(),
+        picture.shared_script(links=False),
         "const DRAW = {};",
         *(
             f"DRAW.{name} = (() => {{\n{picture.own_script(name)}\nreturn draw;\n}})();"
@@ -100,8 +103,8 @@ def _page(values: dict[str, Any], question: str, about: str) -> str:
 
 
 def _embedded(script: str) -> str:
-    """A script as it can stand in HTML."""
-    return script.replace("</", "<\\/")
+    """A script as it can stand in HTML, without the types of functions."""
+    return _TYPES.sub("", script).replace("</", "<\\/")
 
 
 def _read(path: Path) -> str:

@@ -1,11 +1,14 @@
-"""Pictures of our own: small JavaScript modules that are drawn in place, from plain values.
+"""Pictures of our own: small JavaScript modules that word and draw plain values in place.
 
-A module `pictures/NAME.js` draws what `Picture.data` says. All modules share `pictures/common.js`
-and `pictures.css`. They need no server: the same files draw the pages that are exported.
+A module `pictures/NAME.js` draws what `Picture.data` says. Where a folder of that name has a
+function in SAYS for it, the values are facts alone, and that function gives title and sentences.
+All modules share `numbers.js`, `words.js`, `common.js` and `pictures.css`. They need no server:
+the same files draw the pages that are exported.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -26,46 +29,36 @@ SCHEME = tuple(
     for name in ("buckets", "huffman", "runs", "tables", "stream", "steps", "tracker")
 )
 SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
+# What the glossary explains in titles, and in the texts of pictures that are worded here.
+TITLES = ("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back")
+WORDS = (
+    *("bits per parameter", "code table", "dead zone", "entropy", "level", "SCAR", "slot", "slots"),
+    *("TOPN", "track"),
+)
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
-UNWRAP = "\nexport default (component) => draw({ ...component, data: component.data[0] });\n"
+UNWRAP = "\nexport default (component) => draw({ ...component, data: said(component.data[0]) });\n"
 HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with numbers
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
-
-
-def quantity(name: str, value: float, text: str) -> str:
-    """A number in a text of a picture, marked with a name by which pages can collect it.
-
-    Args:
-        name: What it is, such as checkpoint-bytes.
-        value: The number itself, not rounded.
-        text: How it is shown.
-    """
-    return f"{{{{{name}={value!r}|{text}}}}}"
 
 
 @dataclass(frozen=True)
 class Picture:
     """What a module draws, as values that can be written as JSON.
 
-    name: of the module. title, about: what the picture is about, in two words and in a few more.
-    text: what it shows now, in a sentence, also for those who do not see it. values: the rest of
-    its data. numbers: its table, or a function that makes the table when it is shown. number: its
-    place on the page, if it has one.
+    name: of the module. values: its data; where JavaScript does not word them, also title and
+    about, what the picture is about in two words and in a few more, and text, what it shows now in
+    a sentence, also for those who do not see it. numbers: its table, or a function that makes the
+    table when it is shown.
     """
 
     name: str
-    title: str
-    about: str
-    text: str
     values: dict[str, Any]
     numbers: pd.DataFrame | Callable[[], pd.DataFrame]
-    number: int | None = None
 
     @property
     def data(self) -> dict[str, Any]:
         """Everything that the module gets."""
-        texts = {"picture": self.name, "title": self.title, "about": self.about, "text": self.text}
-        return texts | {"number": self.number} | self.values
+        return {"picture": self.name} | self.values
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -107,9 +100,23 @@ def drawing(name: str) -> str:
     return shared_script() + own_script(name)
 
 
-def shared_script() -> str:
-    """What all modules share."""
-    return (FOLDER / "common.js").read_text(encoding="utf-8")
+def shared_script(*, links: bool = True) -> str:
+    """What all modules share. links: whether there is a glossary to link to."""
+    helps = {
+        kind: {word.lower(): help_ for word in words if (help_ := title_help(word))}
+        for kind, words in (("titles", TITLES), ("words", WORDS))
+    }
+    if not links:
+        helps = {
+            kind: {word: {"help": help_["help"]} for word, help_ in words.items()}
+            for kind, words in helps.items()
+        }
+    numbers, words, common = (
+        (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+        for name in ("numbers", "words", "common")
+    )
+    glossary = f"Object.assign(GLOSSARY, {json.dumps(helps, ensure_ascii=False)});\n"
+    return numbers + words + glossary + common
 
 
 def own_script(name: str) -> str:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.text import amount_text, enumerated, loss_text, plural, short_loss_text
+from lcviz.text import loss_text
 
 from .charts import BLUE, GREEN, PURPLE, VERMILION, plotted
 from .picture import Picture
@@ -26,13 +25,7 @@ STYLES = {
     "LC run-length": (BLUE, "hexagon", "solid"),
     "LC": (BLUE, "diamond", "solid"),
 }
-TITLE = "Race back"
-HEIGHT = 230  # CSS pixels
-FLAT = 2  # from this multiple of the loss before the crash on, the axis is logarithmic
-SECONDS = 6  # that the race takes on the screen
 BEFORE, CALM = "before", "no crash"  # names of lines
-_COLOURS = {GREEN: "good", VERMILION: "up", PURPLE: "table", BLUE: "down"}
-_LETTER = 6.4  # CSS pixels, of a name beside the end of its line
 Points = list[tuple[float, float]]  # iterations after the crash, loss
 
 
@@ -51,11 +44,6 @@ class Ways:
     calm: Points
     before: Points
     cap: int
-
-    @property
-    def level(self) -> float:
-        """The loss before the crash."""
-        return self.calm[0][1]
 
 
 def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
@@ -92,81 +80,49 @@ def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
 def race_picture(
     outcomes: Sequence[Outcome],
     at: int,
-    text: str = "",
-    about: str = "",
+    estimate: float | None = None,
     *,
     smooth: bool = True,
     over: bool = True,
+    same_bytes: bool = False,
 ) -> Picture:
     """The loss of each method after a crash, and of the training that did not crash.
 
     Args:
         outcomes: of one seed so far, at least one; the last may be under way.
         at: the iteration of the crash.
-        text: the sentence below the picture; "" for `race_sentence`.
-        about: more words beside the title.
+        estimate: of LC's price before the race, in iterations; None if there was none.
         smooth: see `Ways`.
         over: whether no method is under way; then the race is played.
+        same_bytes: whether LC, SCAR and TOPN had the same bytes: then the picture says who wins.
     """
     ways = ways_back(outcomes, smooth)
-    lines = [
-        _line(BEFORE, "grey", "solid", ways.before),
-        _line(CALM, "grey", "dot", ways.calm) | {"label": CALM},
-    ]
-    for name, (points, end) in ways.by_method.items():
-        colour, _, dash = STYLES[name]
-        running = not over and name == outcomes[-1].method.name
-        price = f" {amount_text(points[-1][0])}" if end is not None else f" > {ways.cap}"
-        label = {"label": name if running else f"{name}{price}", "ends": not running}
-        lines.append(_line(name, _COLOURS[colour], dash, points) | label)
-    losses = [y for line in lines for y in line["y"] if y is not None]
-    measure = "smoothed loss" if smooth else "loss as measured"
     return Picture(
         "curves",
-        TITLE,
-        f"{measure}, by iterations after the crash{about}",
-        text or race_sentence(ways),
         {
-            "lines": lines,
-            "marks": [{"step": 0, "text": f"crash at {at}", "strong": True}],
-            "level": {"y": plotted(ways.level), "text": f"{short_loss_text(ways.level)} before"},
-            "range": [ways.before[0][0] if ways.before else 0, ways.calm[-1][0]],
-            "log": min(losses) > 0 and max(losses) > FLAT * ways.level,  # else all lie on the level
-            "unit": "iteration",
-            "height": HEIGHT,
-            "right": round(10 + _LETTER * max(len(line["label"]) for line in lines)),
-            "clickable": False,
-        }
-        | ({"play": SECONDS} if over else {}),
+            "kind": "race",
+            "at": at,
+            "ways": [_way(outcome, *ways.by_method[outcome.method.name]) for outcome in outcomes],
+            "before": [plotted(loss) for _, loss in ways.before],
+            "calm": [plotted(loss) for _, loss in ways.calm],
+            "cap": ways.cap,
+            "smooth": smooth,
+            "over": over,
+            "bytes": same_bytes,
+            "estimate": estimate,
+        },
         partial(race_table, ways),
     )
 
 
-def _line(name: str, colour: str, dash: str, points: Points) -> dict[str, Any]:
+def _way(outcome: Outcome, points: Points, end: float | None) -> dict[str, Any]:
     return {
-        "name": name,
-        "label": "",
-        "colour": colour,
-        "dash": dash,
-        "x": [round(x, 4) for x, _ in points],
-        "y": [plotted(y) for _, y in points],
+        "name": outcome.method.name,
+        "nbytes": outcome.nbytes,
+        "rework": outcome.rework,
+        "capped": end is None,
+        "points": [[round(x, 4), plotted(y)] for x, y in points],
     }
-
-
-def race_sentence(ways: Ways) -> str:
-    """A sentence about when each method is back."""
-    back = [(end, name) for name, (_, end) in ways.by_method.items() if end is not None]
-    parts = [
-        f"{name} {f'after {amount_text(end)}' if end else 'at once'}"
-        for end, name in sorted(back, key=itemgetter(0))
-    ]
-    if never := [name for name, (_, end) in ways.by_method.items() if end is None]:
-        parts.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
-    ends_at = "it is back, or given up" if never else "it is back"
-    return (
-        f"{'Smoothed loss' if ways.smooth else 'Loss'} before the crash: "
-        f"{loss_text(ways.level, 4)}. Back: {', '.join(parts)}. Each line ends where {ends_at}."
-    )
 
 
 def race_table(ways: Ways) -> pd.DataFrame:

@@ -37,6 +37,7 @@ from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
 from lcviz.ui.charts import Panel, inked_figure
+from tests.worded import worded
 
 MakeSettings = Callable[..., RunSettings]
 
@@ -328,6 +329,18 @@ def seeds() -> list[tuple[Outcome, ...]]:
 
 EXPLAINED = re.compile(r'\[([^\]]+)\]\(glossary[^"]+"[^"]+"\)')
 QUANTITY = re.compile(r"\{\{[\w-]+=[^|]*\|(.*?)\}\}")
+MARK = re.compile(r"\[\[(.+?)\]\]")  # of a word that explains itself
+
+
+def as_read(value: Any) -> Any:
+    """A value of a picture, its texts without marks."""
+    if isinstance(value, str):
+        return MARK.sub(r"\1", QUANTITY.sub(r"\1", value))
+    if isinstance(value, dict):
+        return {name: as_read(part) for name, part in value.items()}
+    return [as_read(part) for part in value] if isinstance(value, list) else value
+
+
 SECONDS = 300  # for one script run, also on a busy machine
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -413,12 +426,11 @@ class Page:
         return snapshot
 
     def picture(self, key: str) -> dict[str, Any]:
-        """The data of our own picture of that key, its texts as they are read."""
+        """What our own picture of that key draws, its texts as they are read."""
         (found,) = (
             e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
         )
-        data: dict[str, Any] = json.loads(QUANTITY.sub(r"\1", found.proto.json))[0]
-        return data
+        return {k: as_read(v) for k, v in worded(json.loads(found.proto.json)[0]).items()}
 
     @property
     def pictures(self) -> set[str]:

@@ -32,6 +32,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.tune.compare import OneDelta, Trial, all_settings, try_one
 from lcviz.tune.compare_figure import compare_panel
+from tests.worded import worded
 
 
 def form():
@@ -54,8 +55,9 @@ snapshot = run.wait(60)
 assert snapshot.status == "finished", snapshot
 record = saved_record(run, snapshot.newest)
 picture = bits_picture(record)
-assert ["toy", "toy code"] in picture.data["coders"], picture.data["coders"]
-assert [row["name"] for row in picture.data["compare"] if row["here"]] == ["toy coder"]
+data = worded(picture.data)
+assert ["toy", "toy code"] in data["coders"], data["coders"]
+assert [row["name"] for row in data["compare"] if row["here"]] == ["toy coder"]
 by_bits = promotions(record.alphabets, record.codes)
 assert "Toy coder" in bits_panel(by_bits, 1).sentence
 states = run.saved.states()

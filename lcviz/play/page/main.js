@@ -37,7 +37,7 @@ if (recorded) {
 } else {
   worker.onerror = (event) => fail(event.message);
   worker.onmessage = ({ data }) => hear(data);
-  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, titles: GIVEN.titles, words: GIVEN.words }, address.opening);
+  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, coders: GIVEN.coders }, address.opening);
 }
 
 /** Say what went wrong, and what to do. @param {string} why */

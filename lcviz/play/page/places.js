@@ -9,12 +9,13 @@ const card = (name) => document.querySelector(`[data-place="${name}"]`);
 const drawnBy = new Map();
 
 /**
- * Draw a picture's data in its place.
+ * Word and draw a picture in its place.
  * @param {HTMLElement} place
  * @param {any} data
  * @param {(event: string, value: any) => void} send
  */
 function drawIn(place, data, send) {
+  data = said(data);
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   if (drawnBy.get(place) !== data.picture) {
     // Buckets and equal steps take turns in one place.

@@ -1,9 +1,9 @@
-// A recorded chain in the place of the worker: its pictures were drawn when the page was made.
+// A recorded chain in the place of the worker: its facts were collected when the page was made.
 
 /** Answers as the worker does, from pictures by step. */
 class RecordedRun {
   /**
-   * @param {string} text base64 of deflated JSON: { lines, steps }. lines: place -> curves that all steps
+   * @param {string} text base64 of deflated JSON: { lines, steps }. lines: place -> points that all steps
    * share. steps: [{ step, pictures }], by rising step
    * @param {(answer: object) => void} answer
    */
@@ -32,8 +32,8 @@ class RecordedRun {
       pictures: {
         ...shown.pictures,
         buckets: { ...buckets, view: this.view },
-        loss: { ...loss, lines: lines.loss },
-        weight: { ...weight, lines: lines.weight },
+        loss: { ...loss, sizes: lines.loss },
+        weight: { ...weight, restored: lines.weight },
       },
       state: { recorded: steps.map(({ step }) => step), step: this.step, shown: shown.step, heard: this.heard, isAtRest: true },
     });

@@ -72,3 +72,11 @@ function condense(weights, begin, source) {
   source.fill(0);
   for (let i = 0; i < 4 * PIXELS; i++) source[FROM[i]] += SHARE[i] * weights[begin + (i >> 2)];
 }
+/** The bytes of an array as base64. @param {Uint8Array | Uint16Array | Float32Array} array */
+function base64(array) {
+  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  const parts = [];
+  for (let i = 0; i < bytes.length; i += 8192) parts.push(String.fromCharCode.apply(null, /** @type {any} */ (bytes.subarray(i, i + 8192))));
+  return btoa(parts.join(""));
+}
+

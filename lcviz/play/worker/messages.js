@@ -6,12 +6,10 @@ let player = null;
 onmessage = async ({ data: [name, ...values] }) => {
   if (name === "open") {
     const [given, opening] = values;
-    Object.assign(TITLE_HELP, given.titles);
-    Object.assign(WORD_HELP, given.words);
     player = inflated(given.digits).then((bytes) => {
       const split = given.train * (SOURCE_PIXELS + 1);
       const data = { train: digitsOf(bytes.subarray(0, split)), heldOut: digitsOf(bytes.subarray(split)) };
-      const created = new Player(data, given.sizes, (answer) => postMessage(answer));
+      const created = new Player(data, given.sizes, given.coders, (answer) => postMessage(answer));
       created.open(opening);
       return created;
     });

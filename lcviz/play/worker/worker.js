@@ -42,6 +42,7 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  * @property {number} rate iterations a second
  * @property {boolean} dead
  * @property {Raced | null} raced
+ * @property {CoderFacts[]} coders
  */
 
 /** The run that a visitor steers, and what is shown of it. */
@@ -49,11 +50,13 @@ class Player {
   /**
    * @param {{ train: Digits, heldOut: Digits }} data
    * @param {RecordSizes} sizes
+   * @param {CoderFacts[]} coders
    * @param {(answer: object) => void} post
    */
-  constructor(data, sizes, post) {
+  constructor(data, sizes, coders, post) {
     this.data = data;
     this.sizes = sizes;
+    this.coders = coders;
     this.post = post;
     /** @type {Setting} what the page shows the whole run saved with */
     this.setting = { ...FIRST_SETTING };
@@ -259,6 +262,7 @@ class Player {
       rate: this.rate,
       dead: this.dead,
       raced: this.raced,
+      coders: this.coders,
     };
   }
 
@@ -362,17 +366,17 @@ class Player {
 /** Whether a bucket is that of an exponent and a sign. @param {ExponentBucket | undefined} bucket @param {number[]} key */
 const isIn = (bucket, [exponent, sign]) => bucket !== undefined && bucket.exponent === exponent && bucket.sign === sign;
 
-/** All pictures of a step, by place. @param {View} view */
+/** The facts of all pictures of a step, by place. @param {View} view */
 function picturesOf(view) {
   return {
-    headline: headlinePicture(view),
-    weights: weightsPicture(view),
-    buckets: view.checkpoint.quantized.size > 0 || view.setting.budget !== null ? stepsPicture(view) : bucketsPicture(view),
-    bits: bitsPicture(view),
-    weight: weightPicture(view),
-    loss: lossPicture(view),
-    examples: examplesPicture(view),
-    ...(view.dead && view.raced ? { race: racePicture(view.raced) } : {}),
+    headline: headlineFacts(view),
+    weights: weightsFacts(view),
+    buckets: view.checkpoint.quantized.size > 0 || view.setting.budget !== null ? stepsFacts(view) : bucketsFacts(view),
+    bits: bitsFacts(view),
+    weight: weightFacts(view),
+    loss: lossFacts(view),
+    examples: examplesFacts(view),
+    ...(view.dead && view.raced ? { race: raceFacts(view.raced) } : {}),
   };
 }
 

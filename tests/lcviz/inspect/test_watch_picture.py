@@ -28,8 +28,8 @@ def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) ->
     lines = drawn.values["lines"]
     assert [line["name"] for line in lines] == [f"r{i}" for i in range(12)]
     assert len({(line["colour"], line["dash"]) for line in lines}) == 12  # no two alike
-    assert "the 12 runs with the newest records" in drawn.text
-    assert drawn.about == "bytes on disk, by step"
+    assert "the 12 runs with the newest records" in drawn.data["text"]
+    assert drawn.data["about"] == "bytes on disk, by step"
 
 
 def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
@@ -44,7 +44,7 @@ def test_shares_that_differ_many_times_are_drawn_on_a_log_scale_that_is_named(
         drawn = runs_over_steps(runs, "share")
         assert drawn is not None
         assert drawn.values["log"] is log
-        assert drawn.about.endswith("log scale") is log
+        assert drawn.data["about"].endswith("log scale") is log
         linear = runs_over_steps(runs, "bytes")
         assert linear is not None
         assert not linear.values["log"]

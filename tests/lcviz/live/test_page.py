@@ -22,7 +22,7 @@ from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
 from lcviz.live.details.code_tables import code_table, token_table
 from lcviz.live.details.huffman_figure import token_text
-from lcviz.live.headline import describe_lost_work
+from lcviz.live.headline import cost_of
 from lcviz.run.controls import WATCH_SECONDS
 from lcviz.run.run import Run, RunError
 from lcviz.run.snapshot import Losses
@@ -32,6 +32,7 @@ from lcviz.text import CODER_NAMES, nbytes_text, percent_text
 from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
+from tests.worded import lost_work
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -112,7 +113,7 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     assert records["bytes"].tolist() == [c.nbytes for c in snapshot.checkpoints]
     c, top = snapshot.newest, page.picture("headline")
     assert (top["record"], top["status"]) == (nbytes_text(c.nbytes), "iteration 6 of 6, finished")
-    assert top["crash"] == f"a crash now {plain(describe_lost_work(snapshot))}"
+    assert top["crash"] == f"a crash now {lost_work(cost_of(snapshot))}"
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
@@ -705,9 +706,9 @@ def test_losses_that_lag_behind_cost_nothing(
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
     now = replace(snapshot, checkpoints=every, iteration=iteration)
-    assert plain(describe_lost_work(now)) == said
+    assert lost_work(cost_of(now)) == said
     unsaved = ", 6 of them not saved" if iteration == 9 else ""
-    assert plain(describe_lost_work(replace(now, status="killed"))) == said + unsaved
+    assert lost_work(cost_of(replace(now, status="killed"))) == said + unsaved
 
 
 def test_what_follows_the_base_is_said(bare: Live, create: Create) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lcviz.lab.recovery.kill import OnDisk
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
-from lcviz.live.race_picture import race_picture, verdict
+from lcviz.ui.race import race_picture
+from tests.worded import worded
 
 METHODS = {
     "full": Method("full"),
@@ -51,37 +52,38 @@ def amounts(**rework: float) -> list[Outcome]:
     return [outcome(name, rework.get(name, 0.0)) for name in METHODS]
 
 
+def race(outcomes: Sequence[Outcome], **more: Any) -> dict[str, Any]:
+    return worded(race_picture(outcomes, 83, same_bytes=True, **more).data)
+
+
 def test_a_race_that_is_over() -> None:
-    found = race_picture(RACE, 83, over=True)
-    assert (found.name, found.text) == ("curves", verdict(RACE))
-    drawn = {line["name"]: line for line in found.data["lines"]}
+    data = race(RACE)
+    drawn = {line["name"]: line for line in data["lines"]}
     assert list(drawn) == ["before", "no crash", "full", "SCAR", "TOPN", "LC"]
     assert (drawn["LC"]["x"], drawn["LC"]["y"]) == ([0, 0.7], [2.1, 2.0])
     assert (drawn["SCAR"]["label"], drawn["TOPN"]["label"]) == ("SCAR > 4", "TOPN 1.4")
     assert all(line["ends"] for name, line in drawn.items() if name in METHODS)
-    assert found.data["level"]["y"] == 2.0
-    assert (found.data["marks"][0]["text"], found.data["range"]) == ("crash at 83", [-2, 4])
-    assert found.data["play"] == 6
-    assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
-    assert found.table["LC"].tolist()[2] == "2.10000"
+    assert data["level"]["y"] == 2.0
+    assert (data["marks"][0]["text"], data["range"]) == ("crash at 83", [-2, 4])
+    assert data["play"] == 6
+    assert race_picture(RACE, 83).table["LC"].tolist()[2] == "2.10000"
 
 
 def test_a_race_under_way() -> None:
     """The last method still runs: its line has no end, and nobody has won."""
-    found = race_picture(RACE[:3], 83, over=False)
-    drawn = {line["name"]: line for line in found.data["lines"]}
+    data = race(RACE[:3], over=False)
+    drawn = {line["name"]: line for line in data["lines"]}
     assert (drawn["TOPN"]["label"], drawn["TOPN"]["ends"]) == ("TOPN", False)
     assert (drawn["SCAR"]["label"], drawn["SCAR"]["ends"]) == ("SCAR > 4", True)
-    assert "wins" not in found.text
-    assert "play" not in found.data
+    assert "wins" not in data["text"]
+    assert "play" not in data
 
 
 def test_an_estimate_that_differs_is_explained() -> None:
-    text = race_picture(RACE, 83, over=True, estimate="about 0.9").text
-    assert text.endswith(
-        " The estimate was about 0.9: it reads the loss curve, the race trains again."
-    )
-    assert "estimate" not in race_picture(RACE[:3], 83, over=False, estimate="about 0.9").text
+    explained = " The estimate was about 0.9: it reads the loss curve, the race trains again."
+    assert race(RACE, estimate=0.9)["text"].endswith(explained)
+    assert "estimate" not in race(RACE, estimate=0.7)["text"]
+    assert "estimate" not in race(RACE[:3], over=False, estimate=0.9)["text"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_an_estimate_that_differs_is_explained() -> None:
     ],
 )
 def test_verdicts(found: Sequence[Outcome], winners: str, facts: list[str]) -> None:
-    text = verdict(found)
+    text = race(found)["text"].replace("[[", "").replace("]]", "")
     assert f" per checkpoint on average {winners}" in text
     for fact in facts:
         assert fact in text

@@ -15,6 +15,7 @@ import codec
 from codec.errors import StepNotFoundError
 from lcviz.live.recorded_chain import recorded_chain
 from tests.docs.pages import ROOT
+from tests.worded import all_worded
 
 GOLDEN = ROOT / "tests/golden"
 
@@ -56,25 +57,35 @@ def test_names(tmp_path: Path, tensors: dict[str, Any]) -> None:
     assert recorded.title == "run.lcc, 7 steps"
     whole = unpacked(recorded.pictures)
     assert [one["step"] for one in whole["steps"]] == list(range(10, 80, 10))
-    assert whole["lines"]["weight"][0]["x"] == list(range(0, 80, 10))
+    assert [step for step, _ in whole["lines"]["weight"]] == list(range(0, 80, 10))
     assert all("momentum" not in s["pictures"]["weights"]["tensor"] for s in whole["steps"])
 
 
 def test_sizes_are_those_on_disk(tmp_path: Path) -> None:
     path = chain_of(tmp_path / "run.lcc", {"w": (60, 70)}, range(40))
     entries = codec.Chain(path).entries
-    line = unpacked(recorded_chain(path).pictures)["lines"]["loss"][0]
+    sizes = unpacked(recorded_chain(path).pictures)["lines"]["loss"]
     on_disk = sum(e.nbytes for e in entries if e.kind != "base")
-    assert sum(line["y"]) == on_disk
+    assert sum(nbytes for _, nbytes in sizes) == on_disk
 
 
 @pytest.mark.parametrize("name", ["run", "tokens", "edits", "steps", "layouts", "moments"])
 def test_golden_chains(name: str) -> None:
     """Of many kinds: new tensors, equal steps, a base in place of a delta, moments."""
     whole = unpacked(recorded_chain(GOLDEN / f"{name}.lcc").pictures)
+    lines = whole["lines"]
     for one in whole["steps"]:
-        assert one["pictures"]["headline"]["times"]
-        assert one["pictures"].keys() >= {"weights", "buckets", "bits", "weight", "loss"}
+        facts = one["pictures"]
+        facts["loss"] |= {"sizes": lines["loss"]}
+        facts["weight"] |= {"restored": lines["weight"]}
+        drawn = dict(zip(facts, all_worded([*facts.values()])))
+        assert drawn["headline"]["status"] == f"step {one['step']}, recorded"
+        assert drawn["loss"]["title"] == "Sizes"
+        assert drawn["weight"]["text"].startswith(("ũ moves by", "ũ stays", "Stored exactly"))
+        for name in ("weights", "buckets", "bits"):
+            assert drawn[name]["text"].endswith(".")
+        assert not drawn["buckets"]["options"]
+        assert not drawn["bits"]["coders"]
 
 
 def test_a_chain_without_weights() -> None:

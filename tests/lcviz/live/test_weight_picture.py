@@ -9,7 +9,8 @@ import pytest
 from codec.inspect import Bucket
 from lcviz.lab.follow_weight import Followed, Weight, WeightCode
 from lcviz.live.followed import Stair, WeightHistory
-from lcviz.live.weight_picture import bits_text, bucket_text, weight_picture
+from lcviz.live.weight_picture import weight_picture
+from tests.worded import worded
 
 BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
@@ -21,7 +22,7 @@ STAIRS = {8: Stair(0.4, 0.5), 9: Stair(0.3, 0.405)}
 
 
 def test_u_goes_its_way_and_the_track_follows_in_steps() -> None:
-    data = weight_picture(WeightHistory(DROPPED, STAIRS), 1, 20).data
+    data = worded(weight_picture(WeightHistory(DROPPED, STAIRS), 1, 20).data)
     trained, restored = data["lines"]
     assert (trained["x"], trained["y"]) == ([8, 9], [0.4, 0.3])
     # Just before step 8 the track was 0.5: that is what step 7 left.
@@ -33,14 +34,14 @@ def test_u_goes_its_way_and_the_track_follows_in_steps() -> None:
 
 
 def test_what_a_step_does_in_words() -> None:
-    def text(f: Followed) -> str:
-        return weight_picture(WeightHistory(f, STAIRS), 1, 20).text
+    def text(f: Followed, *, carries: bool = True) -> str:
+        picture = weight_picture(WeightHistory(f, STAIRS), 1, 20, carries=carries)
+        return str(worded(picture.data)["text"]).replace("[[level]]", "level")
 
     assert text(KEPT) == ("δ = u − ũ = 0.4 − 0.5 = −0.1, bucket −2⁻⁴, level −0.095. Code: 101.")
     assert "level 0: it stays in the next δ" in text(DROPPED)
     assert text(EXACT) == "Stored exactly in step 8: 0.5."
-    assert bucket_text(EXACT) == "stored exactly"
-    lost = weight_picture(WeightHistory(DROPPED, STAIRS), 1, 20, carries=False).text
+    lost = text(DROPPED, carries=False)
     assert lost.startswith("Changed by −0.105 since the last checkpoint, bucket −2⁻⁴, ")
     assert "level 0: it is lost" in lost
     still = replace(DROPPED, delta=0.0, bucket=None)
@@ -51,7 +52,7 @@ def test_what_a_step_does_in_words() -> None:
 
 def test_small_weights_keep_their_digits() -> None:
     tiny = {9: Stair(1.25e-7, 1.5e-8)}
-    trained, restored = weight_picture(WeightHistory(KEPT, tiny), 1, 20).data["lines"]
+    trained, restored = worded(weight_picture(WeightHistory(KEPT, tiny), 1, 20).data)["lines"]
     assert (trained["y"], restored["y"]) == ([1.25e-7], [0.405])
 
 
@@ -69,5 +70,5 @@ def test_small_weights_keep_their_digits() -> None:
     ],
 )
 def test_its_bits(said: WeightCode | None, text: str) -> None:
-    assert bits_text(replace(KEPT, code=said)) == text
-    assert bits_text(EXACT) == "32 bits of the value"
+    picture = weight_picture(WeightHistory(replace(KEPT, code=said), STAIRS), 1, 20)
+    assert worded(picture.data)["text"].endswith(f" Code: {text}.")

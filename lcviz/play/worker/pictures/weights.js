@@ -1,14 +1,12 @@
-// The weights as ten images, one a class, as lcviz.live.weights_picture; and one weight over the steps.
+// The facts of the weights as ten images, one a class; and of one weight over the steps.
 
 const ACROSS = 5; // images in a row
 const MAP_LEVELS = 7; // of a map, on each side of 0
 const GAP_LEVEL = -8; // between two images
-const MAP_HEIGHT = 176; // CSS pixels
-const CURVE_HEIGHT = 118;
 const TENSOR = "linear.weight";
-const TENSOR_TEXT = "linear.weight (10 × 28 × 28)";
 
 /** Rows and columns of the map: images with a gap between them. */
+/** @type {[number, number]} */
 const MAP_SHAPE = [(CLASSES / ACROSS) * (SIDE + 1) - 1, ACROSS * (SIDE + 1) - 1];
 /** Which weight each pixel of the map shows, -1 in a gap. */
 const MAP = Int32Array.from({ length: MAP_SHAPE[0] * MAP_SHAPE[1] }, (_, i) => {
@@ -18,7 +16,7 @@ const MAP = Int32Array.from({ length: MAP_SHAPE[0] * MAP_SHAPE[1] }, (_, i) => {
   return (Math.floor(row / (SIDE + 1)) * ACROSS + Math.floor(column / (SIDE + 1))) * PIXELS + y * SIDE + x;
 });
 
-/** Row and column of a weight in the map; null for a bias. @param {number} weight */
+/** Row and column of a weight in the map; null for a bias. @param {number} weight @returns {[number, number] | null} */
 function pixelOf(weight) {
   if (weight >= N_WEIGHTS) return null;
   const [image, at] = [Math.floor(weight / PIXELS), weight % PIXELS];
@@ -31,9 +29,6 @@ function weightAt(row, column) {
   const weight = MAP[row * MAP_SHAPE[1] + column];
   return weight === undefined || weight < 0 ? null : weight;
 }
-
-/** What happens to what a checkpoint leaves out. @param {boolean} carries @param {string} verb */
-const leftOut = (carries, verb = "stay") => (carries ? `${verb} in the next δ` : `${verb === "stay" ? "are" : "is"} lost`);
 
 /**
  * A map as base64 of two pixels a byte, 4 bits each in two's complement, the low half first. Every value
@@ -56,39 +51,32 @@ function packedMap(values, largest = 0) {
   return base64(bytes);
 }
 
-/** @param {View} view */
-function weightsPicture({ checkpoint, dissected, setting, followed, playing }) {
+/** @param {View} view @returns {WeightsFacts & { picture: string }} */
+function weightsFacts({ checkpoint, dissected, setting, followed, playing }) {
   const { before, after, live } = checkpoint;
-  const stays = leftOut(setting.carries, "stays");
   const [moved, left] = [new Float32Array(N_WEIGHTS), new Float32Array(N_WEIGHTS)];
-  let [nWritten, nMissing] = [0, 0];
+  let [written, missing] = [0, 0];
   for (let i = 0; i < N_WEIGHTS; i++) {
     moved[i] = Math.sign(after[i] - before[i]);
     left[i] = live[i] - after[i];
-    nWritten += Number(moved[i] !== 0);
-    nMissing += Number(left[i] !== 0);
+    written += Number(moved[i] !== 0);
+    missing += Number(left[i] !== 0);
   }
-  const written = `Coloured: ${groupedNumber(nWritten)} of ${groupedNumber(N_WEIGHTS)} weights in ${TENSOR_TEXT}. What is left of δ ${stays}.`;
-  const missing = `Coloured: ${groupedNumber(nMissing)} of ${groupedNumber(N_WEIGHTS)} weights in ${TENSOR_TEXT} differ from the [[track]], left out or rounded. That ${stays}.`;
-  const about = setting.carries ? "live weights minus what a restart loads" : "since the last checkpoint";
-  return pictureData("weights", "δ", about, written, {
+  return {
+    picture: "weights",
     step: checkpoint.step,
     tensor: TENSOR,
+    size: `${CLASSES} × ${SIDE} × ${SIDE}`,
     tensors: [TENSOR],
     shape: MAP_SHAPE,
-    maps: {
-      written: packedMap(moved, 1),
-      restored: packedMap(after),
-      missing: packedMap(left),
-    },
-    captions: { written: withTerms(written).text, missing: withTerms(missing).text },
-    terms: { ...withTerms(written).terms, ...withTerms(missing).terms },
-    height: MAP_HEIGHT,
-    left_out: stays,
-    carries: setting.carries,
+    maps: { written: packedMap(moved, 1), restored: packedMap(after), missing: packedMap(left) },
+    n: N_WEIGHTS,
+    written,
+    missing,
     followed: pixelOf(followed),
     values: playing ? null : pixelValues(checkpoint, dissected),
-  }, 1);
+    carries: setting.carries,
+  };
 }
 
 /** What each pixel says of its weight. @param {Checkpoint} checkpoint @param {Dissected} dissected */
@@ -107,49 +95,42 @@ function pixelValues({ before, live, quantized }, { all, nKept }) {
   return { u: base64(u), track: base64(track), codes: base64(codes), buckets: uniform ? [...steps, ...exponents] : exponents, uniform };
 }
 
-/** One weight over the steps: u is trained, ũ follows in steps. @param {View} view */
-function weightPicture({ chain, checkpoint, setting, followed: i, words, dissected }) {
+/** One weight over the steps: u is trained, ũ follows in steps. @param {View} view @returns {WeightFacts & { picture: string, kind: string }} */
+function weightFacts({ chain, checkpoint, setting, followed: i, words, dissected }) {
   const saved = chain.checkpoints;
   const { step, before, after, live, delta, quantized } = checkpoint;
-  const track = saved.map((one) => [one.step - INTERVAL, one.before[i]]).filter(([at]) => at !== step);
-  track.push([step, after[i]]);
-  track.sort(([a], [b]) => a - b);
-  /** @param {number[][]} points */
-  const line = (points) => ({ dash: "solid", x: points.map(([at]) => at), y: points.map(([, value]) => plotted(value, 9)) });
-  const bias = i >= N_WEIGHTS;
-  const place = bias ? `linear.bias (${i - N_WEIGHTS})` : `${TENSOR} (${Math.floor(i / PIXELS)}, ${i % PIXELS})`;
-  const difference = `${numberText(live[i])} − ${before[i] < 0 ? `(${numberText(before[i])})` : numberText(before[i])}`;
-  const change = setting.carries
-    ? `δ = u − ũ = ${difference} = ${numberText(delta[i], "+")}`
-    : `Changed by ${numberText(delta[i], "+")} since the last checkpoint`;
+  /** @type {[number, number | null][]} */
+  const restored = saved.map((one) => /** @type {[number, number | null]} */ ([one.step - INTERVAL, plotted(one.before[i], 9)])).filter(([at]) => at !== step);
+  restored.push([step, plotted(after[i], 9)]);
+  restored.sort(([a], [b]) => a - b);
   const bucket = dissected.all.buckets[dissected.all.codes[i] - 1];
-  const level = quantized.levels[quantized.codes[i]];
-  const levelText = level ? numberText(level, "+") : `0: ${setting.carries ? "it stays in the next δ" : "it is lost"}`;
-  const inBucket = bucket ? bucketText(bucket.exponent, bucket.sign) : "none: δ is 0";
-  return pictureData("curves", "One weight", place, `${change}, bucket ${inBucket}, level ${levelText}. Code: ${codeText(checkpoint, words, i)}.`, {
-    lines: [
-      { name: "u trained", colour: "down", ...line(saved.map((one) => [one.step, one.live[i]])) },
-      { name: "ũ restored", colour: "up", ...line(track), stairs: true },
-    ],
-    marks: [{ step, text: `step ${step}`, strong: false }],
-    range: [0, LAST],
-    log: false,
-    unit: "step",
-    height: CURVE_HEIGHT,
-    clickable: true,
-  });
+  return {
+    picture: "curves",
+    kind: "weight",
+    step,
+    last: LAST,
+    where: i < N_WEIGHTS ? `${TENSOR} (${Math.floor(i / PIXELS)}, ${i % PIXELS})` : `linear.bias (${i - N_WEIGHTS})`,
+    trained: saved.map((one) => [one.step, plotted(one.live[i], 9)]),
+    restored,
+    exact: false,
+    u: live[i],
+    track: before[i],
+    delta: delta[i],
+    level: quantized.levels[quantized.codes[i]],
+    bucket: bucket ? [bucket.exponent, bucket.sign] : null,
+    code: codeOf(checkpoint, words, i),
+    carries: setting.carries,
+  };
 }
 
-/** The bits that encode a value, in words. @param {Checkpoint} checkpoint @param {CodeWord[]} words @param {number} at */
-function codeText({ encoded }, words, at) {
-  if (encoded.table === null) return "none: all values have the same level";
-  const wordOfWeight = wordAt(words, at);
-  if (!wordOfWeight) return "none: zeros at a stream's end need no bits";
-  const { word, rest, run, zero } = wordOfWeight;
-  const text = `${word}${rest ? ` + ${pluralText(rest.length, "bit")}` : ""}`;
-  if (encoded.table.classes === 1) return text;
-  if (zero) return `${text}: zero ${zero} of a run of ${run}`;
-  return run ? `${text}: ${pluralText(run, "zero")}, then it` : `${text}: no zeros before it`;
+/** The bits that encode a value. @param {Checkpoint} checkpoint @param {CodeWord[]} words @param {number} at @returns {ValueCode | null} */
+function codeOf({ encoded }, words, at) {
+  const none = { word: "", extra_bits: 0, run: null, zero: 0, escaped: false, shared: "" };
+  if (encoded.table === null) return none;
+  const own = wordAt(words, at);
+  if (!own) return null;
+  const single = encoded.table.classes === 1;
+  return { ...none, word: own.word, extra_bits: own.rest.length, run: single ? null : own.run, zero: single ? 0 : own.zero };
 }
 
 /** The weight to follow first: the smallest kept change. It has waited in earlier steps. @param {Checkpoint} checkpoint */

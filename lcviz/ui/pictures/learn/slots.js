@@ -44,13 +44,13 @@ function drawSlots(page, body, controls) {
       },
     );
   });
-  const share = leftOut(page.lesson);
+  const share = leftOver(page.lesson);
   waiting.children[0].textContent = `not restored yet: ${words(100 * share, 3)} % of all change${page.lesson.buckets.every((bucket) => bucket.kept) ? ", rounding" : ""}`;
   set(waiting.children[1], { style: `width: ${100 * share}%` });
 }
 
 /** Part of the sum of |δ| that the next track lacks: what is dropped, and what levels are off. */
-function leftOut(lesson) {
+function leftOver(lesson) {
   const sum = (of) => lesson.numbers.reduce((total, m) => total + Math.abs(of(m)), 0);
   return sum((m) => m.live - m.rebuilt) / (sum((m) => m.delta) || 1);
 }

@@ -11,6 +11,12 @@ function nbytesText(n) {
   return `${n.toFixed(0)} B`;
 }
 
+/** A loss with so many digits after the point. @param {number | null} loss */
+function lossText(loss, digits = 6) {
+  if (loss === null) return "not finite";
+  return Math.abs(loss) < 1e4 ? loss.toFixed(digits) : significant(loss);
+}
+
 /** A number with grouped thousands. @param {number} n @param {number} digits after the point */
 const groupedNumber = (n, digits = 0) =>
   n.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -32,11 +38,12 @@ function shortLossText(loss) {
   return Math.abs(loss) >= 1e3 && Math.abs(loss) < 1e5 ? loss.toFixed(0) : loss.toPrecision(3);
 }
 
+const SUBNORMAL = -127; // the exponent of their bucket
 const RAISED = new Map([..."-0123456789"].map((digit, i) => [digit, "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"[i]]));
 
 /** -7 -> "2⁻⁷". @param {number} exponent */
 const powerText = (exponent) =>
-  exponent === -BIAS ? "subnormal" : `2${[...String(exponent)].map((digit) => RAISED.get(digit)).join("")}`;
+  exponent === SUBNORMAL ? "subnormal" : `2${[...String(exponent)].map((digit) => RAISED.get(digit)).join("")}`;
 
 /** -7 and 1 -> "−2⁻⁷". @param {number} exponent @param {number} sign */
 const bucketText = (exponent, sign) => `${sign ? "−" : "+"}${powerText(exponent)}`;
@@ -69,14 +76,6 @@ const exponentText = (power) => `${power < 0 ? "−" : "+"}${String(Math.abs(pow
 
 /** A number in a text of a picture, with its name. @param {string} name @param {number} value @param {string} text */
 const quantity = (name, value, text) => `{{${name}=${value}|${text}}}`;
-
-/** The bytes of an array as base64. @param {Uint8Array | Uint16Array | Float32Array} array */
-function base64(array) {
-  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-  const parts = [];
-  for (let i = 0; i < bytes.length; i += 8192) parts.push(String.fromCharCode.apply(null, /** @type {any} */ (bytes.subarray(i, i + 8192))));
-  return btoa(parts.join(""));
-}
 
 /** A number for a chart: null, a gap, if it is not finite. @param {number} value */
 const plotted = (value, digits = 6) => (Number.isFinite(value) ? Number(value.toFixed(digits)) : null);

@@ -1,0 +1,25 @@
+// The bytes of each record of a chain.
+
+/**
+ * @typedef {object} SizesFacts
+ * @property {number} step that the other pictures show
+ * @property {number} nbytes of its record
+ * @property {number} full bytes of the state in float32
+ * @property {[number, number][]} sizes step and bytes of each record after a base
+ * @property {number} first the beginning of the axis
+ * @property {number} last its end
+ */
+
+SAYS.sizes = (/** @type {SizesFacts} */ { step, nbytes, full, sizes, first, last }) => ({
+  title: "Sizes",
+  number: 4,
+  about: "bytes of each record after a base",
+  text: `Step ${step}: ${nbytesText(nbytes)}; float32 takes ${nbytesText(full)}.`,
+  lines: [{ name: "record", colour: "good", dash: "solid", x: sizes.map(([at]) => at), y: sizes.map(([, size]) => size) }],
+  marks: [{ step, text: `step ${step}`, strong: false }],
+  range: [first, last],
+  log: true,
+  unit: "step",
+  height: CURVE_HEIGHT,
+  clickable: true,
+});

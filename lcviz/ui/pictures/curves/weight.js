@@ -1,0 +1,48 @@
+// One weight over the steps of a run, and what one step does to it.
+
+/**
+ * @typedef {object} WeightFacts
+ * @property {number} step
+ * @property {number} last the end of the axis
+ * @property {string} where tensor and place
+ * @property {number} [first] the beginning of the axis, if not 0
+ * @property {[number, number | null][]} [trained] step and u; missing where only records are known
+ * @property {[number, number | null][]} restored step and ũ after it
+ * @property {boolean} exact whether the step stores it as it is
+ * @property {number} u
+ * @property {number} track before the step
+ * @property {number} delta
+ * @property {number} level
+ * @property {[number, number] | null} bucket exponent and sign; null if nothing changes
+ * @property {ValueCode | null} code null at a stream's end, where zeros need no bits
+ * @property {boolean} carries
+ * @property {boolean} [from_record] whether only records are known, and no training
+ */
+
+SAYS.weight = (/** @type {WeightFacts} */ facts) => {
+  /** @param {string} name @param {string} colour @param {[number, number | null][]} points */
+  const line = (name, colour, points) => ({ name, colour, dash: "solid", x: points.map(([at]) => at), y: points.map(([, value]) => value) });
+  return {
+    title: "One weight",
+    about: facts.where,
+    text: weightSentence(facts),
+    lines: [...(facts.trained ? [line("u trained", "down", facts.trained)] : []), { ...line("ũ restored", "up", facts.restored), stairs: true }],
+    marks: [{ step: facts.step, text: `step ${facts.step}`, strong: false }],
+    range: [facts.first ?? 0, facts.last],
+    log: false,
+    unit: "step",
+    height: CURVE_HEIGHT,
+    clickable: true,
+  };
+};
+
+/** @param {WeightFacts} facts */
+function weightSentence({ step, exact, u, track, delta, level, bucket, code, carries, from_record: fromRecord }) {
+  if (fromRecord && exact) return "Stored exactly in this step.";
+  if (fromRecord) return `ũ ${level ? `moves by ${numberText(level, "+")}` : "stays"}. Code: ${codeText(code)}.`;
+  if (exact) return `Stored exactly in step ${step}: ${numberText(u)}.`;
+  const before = track < 0 ? `(${numberText(track)})` : numberText(track); // so that no two signs meet
+  const change = carries ? `δ = u − ũ = ${numberText(u)} − ${before} = ${numberText(delta, "+")}` : `Changed by ${numberText(delta, "+")} since the last checkpoint`;
+  const levelText = level ? numberText(level, "+") : `0: ${carries ? "it stays in the next δ" : "it is lost"}`;
+  return `${change}, bucket ${bucket ? bucketText(...bucket) : "none: δ is 0"}, level ${levelText}. Code: ${codeText(code)}.`;
+}

@@ -1,0 +1,92 @@
+// What the top of the page says.
+
+/**
+ * @typedef {object} HeadlineFacts
+ * @property {number} step
+ * @property {number} full bytes of the state in float32
+ * @property {number} nbytes of the record
+ * @property {{ kind: string, full: number, nbytes: number }[]} kinds weights, m and v, if there are moments
+ * @property {{ full: number, nbytes: number, newest: number }} so_far bytes of all records up to the step;
+ * the newest step
+ * @property {{ iteration: number, last: number, rate: number | null, end: string } | null} status of the
+ * run; null for a recorded chain. end: "finished", "killed", … or ""
+ * @property {{ cost: Cost, when: "now" | "then" | "dead", raced: { rework: number, capped: boolean } | null } | null} crash
+ * @property {KeptSetting | null} own the run's own setting, if another one is tried
+ * @property {KeptSetting | null} tried
+ * @property {string} owner "run" or "example"
+ */
+
+/**
+ * How much is kept of a change, and how it is coded.
+ * @typedef {object} KeptSetting
+ * @property {string} kept in words
+ * @property {string} coder its title
+ * @property {string} scope "model" or "tensor"
+ * @property {boolean} carries
+ */
+
+SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
+  const { full, nbytes, status } = facts;
+  const so_far = soFarText(facts);
+  const apart = apartTexts(facts);
+  const kinds = apart.length ? ` ${apart.map(([name, text]) => `${name}: ${text}`).join("; ")}.` : "";
+  const crash = facts.crash ? crashText(facts.crash, status?.iteration ?? 0) : "what a step left out is not recorded";
+  return {
+    title: "Size",
+    about: "",
+    text: `${nbytesText(full)} becomes ${nbytesText(nbytes)}, ${timesText(full / nbytes)} times smaller.${kinds} ${capital(so_far)}. ${capital(crash)}.`,
+    full: quantity("float32-bytes", full, nbytesText(full)),
+    record: quantity("checkpoint-bytes", nbytes, nbytesText(nbytes)),
+    times: `${timesText(full / nbytes)}× smaller`,
+    share: Math.min(nbytes / full, 1),
+    apart,
+    so_far,
+    status: status ? statusText(status) : `step ${facts.step}, recorded`,
+    crash,
+    kept: facts.own && facts.tried ? `only a try: ${ownText(facts.own, facts.tried, facts.owner)}` : null,
+  };
+};
+
+/** @param {number} full @param {number} nbytes */
+const smallerText = (full, nbytes) => `${nbytesText(full)} → ${nbytesText(nbytes)}, ${timesText(full / nbytes)}× smaller`;
+
+/** Weights, and m and v together. @param {HeadlineFacts} facts @returns {[string, string][]} */
+function apartTexts({ kinds }) {
+  const [weights, ...moments] = kinds;
+  if (!moments.length) return [];
+  const [full, nbytes] = moments.reduce(([a, b], one) => [a + one.full, b + one.nbytes], [0, 0]);
+  return [["weights", smallerText(weights.full, weights.nbytes)], ["m and v", smallerText(full, nbytes)]];
+}
+
+/** The size of all records up to the step, with the base. @param {HeadlineFacts} facts */
+function soFarText({ step, so_far: { full, nbytes, newest }, tried }) {
+  const [name, span] = tried ? ["whole-run", "whole run"] : ["run", "run so far"];
+  const shown = step < newest ? `up to step ${step}` : span;
+  return `${shown}: ${quantity(`${name}-float32-bytes`, full, nbytesText(full))} → ${quantity(`${name}-bytes`, nbytes, nbytesText(nbytes))}, ${timesText(full / nbytes)}× smaller`;
+}
+
+/** What the run does, in words. @param {{ iteration: number, last: number, rate: number | null, end: string }} status */
+function statusText({ iteration, last, rate, end }) {
+  const pace = rate === null ? "" : `, ${significant(rate)} per second`;
+  return `iteration ${iteration} of ${last}${pace}${end && `, ${end}`}`;
+}
+
+/** The run's own settings where a tried one differs. @param {KeptSetting} own @param {KeptSetting} tried @param {string} owner */
+function ownText(own, tried, owner) {
+  const texts = [];
+  if (tried.kept !== own.kept) texts.push(own.kept);
+  if (tried.coder !== own.coder) texts.push(coderText(own.coder));
+  if (tried.scope !== own.scope) texts.push(own.scope === "model" ? "one code" : "a code for each tensor");
+  if (tried.carries !== own.carries) texts.push(own.carries ? "the track" : "no track");
+  return `the ${owner} has ${enumerated(texts)}${owner === "run" ? " until Reset" : ""}`;
+}
+
+/** @param {NonNullable<HeadlineFacts["crash"]>} crash @param {number} iteration of the run */
+function crashText({ cost, when, raced }, iteration) {
+  if (!raced) {
+    const which = { now: "a crash now", then: `a crash at ${iteration}`, dead: "this crash" }[when];
+    return `${which} ${lostWorkText(cost, "crash-cost")}`;
+  }
+  const price = quantity("crash-cost", raced.rework, iterationsText(raced.rework));
+  return `this crash costs ${raced.capped ? "more than " : ""}${price}${notSavedText(cost.unsaved, raced.rework)}`;
+}
