@@ -61,7 +61,7 @@ def weight_facts(f: Followed) -> dict[str, Any]:
         "u": f.live,
         "track": f.track,
         "delta": f.delta,
-        "level": f.level,
+        "coded": f.level,
         "bucket": None if f.bucket is None else [f.bucket.exponent, f.bucket.sign],
         "code": None if f.code is None else asdict(f.code),
     }

@@ -73,7 +73,7 @@ HOLDER = """<!DOCTYPE html><meta name=viewport content='width=device-width'>
 <style>%s</style><main></main>"""
 SHOW = """
 window.sent = [];
-window.show = (data) => draw({ data, parentElement: document.querySelector("main"),
+window.show = (data) => draw({ data: said(data), parentElement: document.querySelector("main"),
     setTriggerValue: (...what) => sent.push(what) });
 """
 _log = pytest.StashKey[Path]()

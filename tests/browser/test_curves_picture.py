@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lcviz.live.loss_picture import loss_picture
-from lcviz.ui.race import HEIGHT
+from tests.worded import worded
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -56,7 +56,7 @@ RACES = {
 
 
 COMMON = {"picture": "curves", "title": "", "about": "", "text": "", "marks": [], "log": False}
-COMMON |= {"unit": "iteration", "clickable": False, "range": [-10, 10], "height": HEIGHT}
+COMMON |= {"unit": "iteration", "clickable": False, "range": [-10, 10], "height": 230}
 
 
 @pytest.fixture
@@ -166,18 +166,18 @@ MARKS = """() => {
 @pytest.mark.parametrize("width", [800, 330])
 def test_no_word_of_a_mark_is_struck_or_cut(shown: Shown, width: int) -> None:
     losses = {0: (2.3, 2.3), 100: (1.1, 1.2), 200: (0.9, 1.0)}
-    page = shown(loss_picture(losses, 200, 200, [200]).values, width=width)
+    page = shown(loss_picture(losses, 200, 200, [200]).data, width=width)
     for kills in ([200], [185], [5], [40, 60], [40, 60, 66], [150, 160, 170, 180]):
-        values = loss_picture(losses, 200, 200, kills).values
-        page.evaluate("show", COMMON | values)
+        facts = loss_picture(losses, 200, 200, kills).data
+        page.evaluate("show", facts)
         assert page.evaluate(MARKS) == [], kills
         texts, titles = (page.locator(f"g.marks {part}") for part in ("text", "title"))
         said = map("".join, zip(texts.all_text_contents(), titles.all_text_contents(), strict=True))
-        assert list(said) == [mark["text"] for mark in values["marks"]]
+        assert list(said) == [mark["text"] for mark in worded(facts)["marks"]]
 
 
 def test_a_word_of_a_mark_that_has_no_room_is_left_out(shown: Shown) -> None:
     picture = loss_picture({0: (2.3, 2.3), 200: (0.9, 1.0)}, 100, 200, [98, 99, 101])
-    page = shown(picture.values, width=330)
+    page = shown(picture.data, width=330)
     texts = page.locator("g.marks text").all_text_contents()
     assert texts == ["step 100", "killed", "", ""]

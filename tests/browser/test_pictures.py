@@ -32,16 +32,18 @@ def shown(alone: Alone, name: str, width: int = 390, **more: Any) -> Page:
 
 
 def test_rows_of_code_words_are_whole_and_shares_say_what_they_are(alone: Alone) -> None:
-    words = [{"bits": "1" * (3 + i % 11), "sign": i % 2, "title": ""} for i in range(40)]
+    word = {"exponent": None, "steps": 1, "run": 3, "weight": None, "pixel": None, "here": False}
+    words = [word | {"bits": "1" * (3 + i % 11), "sign": i % 2} for i in range(40)]
     page = shown(alone, "bits", words=words)
     for width in (330, 390, 414, 480):
         page.set_viewport_size({"width": width, "height": 500})
-        page.evaluate("show", RECORDED["pictures"]["bits"] | {"words": words, "text": f"{width}"})
+        page.evaluate("show", RECORDED["pictures"]["bits"] | {"words": words, "nbytes": width})
         assert page.evaluate(HALF_SEEN) == 0
-    words = [{"bits": "5.1", "sign": 0, "title": "3 zeros, then +1 step"}]
-    page = shown(alone, "bits", words=words, words_are="Bits of each change:")
+    shared = {"title": "context code", "a_title": "a context code"}
+    words = [word | {"bits": "5.1", "sign": 0}]
+    page = shown(alone, "bits", words=words, shared=shared, followed=None)
     texts = page.locator(".words .about, .words .row > span").all_text_contents()
-    assert texts == ["Bits of each change:", "5.1"]
+    assert texts == ["Bits of each change and the zeros before it:", "5.1"]
 
 
 def test_parts_are_reached_by_arrow_keys(alone: Alone) -> None:
@@ -132,7 +134,8 @@ def test_nothing_in_a_recording_can_be_used(browser: Any) -> None:
         page.add_style_tag(content=picture.style())
         for name, data in RECORDED["pictures"].items():
             script = picture.drawing(data["picture"])
-            script += f"\nwindow['draw-{data['picture']}'] = draw;"
+            drawn = "one => draw({ ...one, data: said(one.data) })"
+            script += f"\nwindow['draw-{data['picture']}'] = {drawn};"
             page.add_script_tag(content=script, type="module")
             page.wait_for_function(f"() => window['draw-{data['picture']}']")
             page.evaluate(DRAW, [name, data | {"recorded": True}])

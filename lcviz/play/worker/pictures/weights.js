@@ -116,7 +116,7 @@ function weightFacts({ chain, checkpoint, setting, followed: i, words, dissected
     u: live[i],
     track: before[i],
     delta: delta[i],
-    level: quantized.levels[quantized.codes[i]],
+    coded: quantized.levels[quantized.codes[i]],
     bucket: bucket ? [bucket.exponent, bucket.sign] : null,
     code: codeOf(checkpoint, words, i),
     carries: setting.carries,

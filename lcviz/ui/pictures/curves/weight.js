@@ -12,7 +12,7 @@
  * @property {number} u
  * @property {number} track before the step
  * @property {number} delta
- * @property {number} level
+ * @property {number} coded what δ becomes
  * @property {[number, number] | null} bucket exponent and sign; null if nothing changes
  * @property {ValueCode | null} code null at a stream's end, where zeros need no bits
  * @property {boolean} carries
@@ -37,12 +37,12 @@ SAYS.weight = (/** @type {WeightFacts} */ facts) => {
 };
 
 /** @param {WeightFacts} facts */
-function weightSentence({ step, exact, u, track, delta, level, bucket, code, carries, from_record: fromRecord }) {
+function weightSentence({ step, exact, u, track, delta, coded, bucket, code, carries, from_record: fromRecord }) {
   if (fromRecord && exact) return "Stored exactly in this step.";
-  if (fromRecord) return `ũ ${level ? `moves by ${numberText(level, "+")}` : "stays"}. Code: ${codeText(code)}.`;
+  if (fromRecord) return `ũ ${coded ? `moves by ${numberText(coded, "+")}` : "stays"}. Code: ${codeText(code)}.`;
   if (exact) return `Stored exactly in step ${step}: ${numberText(u)}.`;
   const before = track < 0 ? `(${numberText(track)})` : numberText(track); // so that no two signs meet
   const change = carries ? `δ = u − ũ = ${numberText(u)} − ${before} = ${numberText(delta, "+")}` : `Changed by ${numberText(delta, "+")} since the last checkpoint`;
-  const levelText = level ? numberText(level, "+") : `0: ${carries ? "it stays in the next δ" : "it is lost"}`;
+  const levelText = coded ? numberText(coded, "+") : `0: ${carries ? "it stays in the next δ" : "it is lost"}`;
   return `${change}, bucket ${bucket ? bucketText(...bucket) : "none: δ is 0"}, level ${levelText}. Code: ${codeText(code)}.`;
 }
