@@ -28,6 +28,7 @@ def headline(
     checkpoints: Sequence[Checkpoint],
     status: Mapping[str, Any] | None,
     crash: Mapping[str, Any] | None,
+    reads: Mapping[str, Any] | None,
     settings: Mapping[str, Any],
     trial_nbytes: Mapping[int, int] | None = None,
 ) -> Picture:
@@ -38,6 +39,7 @@ def headline(
         checkpoints: All of the run.
         status: See `status_of`; None if only the records are known.
         crash: What a crash would cost, see `crash_of`; None if only the records are known.
+        reads: What the models make of held-out examples, see `reads_of`; None if not measured.
         settings: See `tried_settings`.
         trial_nbytes: Step -> bytes of its record in a trial; None without a trial.
     """
@@ -62,6 +64,7 @@ def headline(
             "so_far": so_far,
             "status": status,
             "crash": crash,
+            "reads": reads,
             **settings,
         },
         pd.DataFrame({"what": list(rows), "bytes": list(rows.values())}),
@@ -112,6 +115,15 @@ def status_of(snapshot: Snapshot, stop_after: int, speed: float | None) -> dict[
         "rate": rate,
         "end": ends.get(snapshot.status, ""),
     }
+
+
+def reads_of(
+    classes: bool, live: float | None, restored: float | None
+) -> dict[str, str | float] | None:
+    """Accuracy of the live and the restored model, or of ratings the root mean square error."""
+    if live is None or restored is None or not (math.isfinite(live) and math.isfinite(restored)):
+        return None
+    return {"of": "classes" if classes else "ratings", "live": live, "restored": restored}
 
 
 def crash_of(snapshot: Snapshot, viewed: int, lc_outcome: Outcome | None = None) -> dict[str, Any]:

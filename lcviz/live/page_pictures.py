@@ -28,7 +28,7 @@ from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
 from .examples_picture import examples_picture, image_side, n_examples
 from .followed import WeightHistory, first_weight, history_of, largest_in_bucket
-from .headline import cost_of, crash_of, headline, status_of, tried_settings
+from .headline import cost_of, crash_of, headline, reads_of, status_of, tried_settings
 from .loss_picture import loss_picture
 from .page_attempt import CARRIES, Attempt, attempt_in
 from .page_kill import race_back, show_problems
@@ -133,7 +133,11 @@ def pictures(
     tried = trial_run.replay.trial if trial_run else None
     settings = tried_settings(Trial(run.settings.coding), tried, is_example=is_example(run))
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
-    yield "headline", headline(record, snapshot.checkpoints, status, crash, settings, nbytes)
+    trial_cost = _trial_cost(snapshot, subject)
+    if trial_run:
+        crash = {**crash, "cost": trial_cost}
+    reads = reads_of(run.task.dataset.n_classes is not None, *_metrics(record, trial_run))
+    yield "headline", headline(record, snapshot.checkpoints, status, crash, reads, settings, nbytes)
     if any(a.uniform for a in record.alphabets):
         followed = history.followed if history else None
         yield "buckets", steps_picture(record, followed, subject.raised_budget)
@@ -150,16 +154,23 @@ def pictures(
         yield "weights", no_weights
         yield "weight", no_weights
     yield "bits", bits_picture(record, history, image)
-    yield "loss", _losses(run, snapshot, subject)
+    yield "loss", _losses(run, snapshot, subject, trial_cost)
     yield "examples", _examples(run, record, trial_run) if history else no_weights
 
 
-def _losses(run: Run, snapshot: Snapshot, subject: Subject) -> Picture:
-    trial, cost = None, None
-    if subject.whole_run and not subject.whole_run.problem:
-        trial = subject.whole_run.losses
-        if trial and subject.whole_run.is_over:
-            cost = cost_of(snapshot, trial)
+def _trial_cost(snapshot: Snapshot, subject: Subject) -> dict[str, int | float | None] | None:
+    """What a crash now would cost in the trial; None without one, or until it is over."""
+    tried = subject.whole_run
+    if tried is None or tried.problem or not tried.is_over or not tried.losses:
+        return None
+    return cost_of(snapshot, tried.losses)
+
+
+def _losses(
+    run: Run, snapshot: Snapshot, subject: Subject, cost: Mapping[str, Any] | None
+) -> Picture:
+    tried = subject.whole_run
+    trial = tried.losses if tried and not tried.problem else None
     kills, last = [kill.iteration for kill in snapshot.kills], run.settings.stop_after
     return loss_picture(snapshot.losses, subject.record.step, last, kills, trial, cost)
 
@@ -313,9 +324,14 @@ def _examples(run: Run, record: StepRecord, trial_run: RetriedRun | None) -> Pic
     live_states = (run.saved.states(record.step) if trial_run else None) or states
     n = n_examples(run.task)
     live, restored = (run.task.predictions(n, s) for s in (live_states.live, after))
-    losses = record.checkpoint.losses
-    live_metric, metric = (losses.live_metric, losses.restored_metric) if losses else (None, None)
-    if trial_run and (retried := trial_run.at(record.step)):
-        metric = retried.metric
     is_trial = trial_run is not None
-    return examples_picture(run.task, live, restored, live_metric, metric, trial=is_trial)
+    return examples_picture(run.task, live, restored, *_metrics(record, trial_run), trial=is_trial)
+
+
+def _metrics(record: StepRecord, trial_run: RetriedRun | None) -> tuple[float | None, float | None]:
+    """`Task.probe_metric` of the live and the restored model; None if not measured."""
+    losses = record.checkpoint.losses
+    live, restored = (losses.live_metric, losses.restored_metric) if losses else (None, None)
+    if trial_run and (retried := trial_run.at(record.step)):
+        restored = retried.metric
+    return live, restored

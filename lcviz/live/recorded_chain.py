@@ -194,7 +194,7 @@ def _pictures(
     settings = tried_settings(Trial(Coding()), None, is_example=False)
     uniform = any(a.uniform for a in record.alphabets)
     drawn = {
-        "headline": headline(record, checkpoints, None, None, settings),
+        "headline": headline(record, checkpoints, None, None, None, settings),
         "weights": weights_picture(record, image, followed, with_values=False),
         "buckets": steps_picture(record, followed)
         if uniform

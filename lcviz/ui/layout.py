@@ -19,7 +19,7 @@ def live_places(*, race: bool = False) -> dict[str, DeltaGenerator]:
         "messages": st.container(),
     }
     grid = st.grid(3, min_column_width=330, border=True, key="pictures")
-    rows = ("weights", "buckets", "bits"), ("weight", "loss", "examples")
+    rows = ("weights", "buckets", "examples"), ("weight", "bits", "loss")
     spans = {name: 1 for row in rows for name in row}
     if race:
         spans = {"race": 2, "examples": 1} | spans

@@ -16,7 +16,7 @@ const GESTURES = [
     on: "buckets",
     ask: ({ setting }) => (slotsOf(setting) === 0 ? NONE : "In picture 2, drag the cut to the left until one slot is left; or press 1 beside x."),
     done: ({ setting }) => slotsOf(setting) === 1,
-    told: "Each checkpoint now keeps one bucket of changes. Look at 5: after early steps the restored model misreads.",
+    told: "Each checkpoint now keeps one bucket of changes. Look at 3: after early steps the restored model misreads.",
   },
   {
     on: "loss",
@@ -24,7 +24,7 @@ const GESTURES = [
       again(setting) +
       (newest < LATE
         ? `Let the training go on, to step ${LATE} or later.`
-        : `Click far right on the loss curve in 4, or move the step slider to the right: to step ${LATE} or later.`),
+        : `Click far right on the loss curve in 5, or move the step slider to the right: to step ${LATE} or later.`),
     done: ({ setting, shown }, _, made) => made.has(GESTURES[0]) && again(setting) === "" && shown >= LATE,
     told: "At late steps the restored model reads right again: later checkpoints brought what earlier ones left out.",
   },
@@ -38,7 +38,7 @@ const GESTURES = [
     on: "weights",
     ask: ({ setting }) => `${again(setting)}Press 2 beside x, and click a coloured pixel in 1.`,
     done: ({ setting, chosen }, began) => setting.carries && chosen > began.chosen,
-    told: "One weight, everywhere: its bar in 2, its code word in 3, its stairs below 1.",
+    told: "One weight, everywhere: its bar in 2, its code word in 4, its stairs below 1.",
   },
   {
     on: "play",
@@ -107,12 +107,12 @@ class Guide {
     const { place, made } = this;
     place.hidden = !made;
     const gesture = made && this.next;
-    if (gesture !== this.asked) this.point(gesture);
-    if (!made) return;
+    if (!made) return this.point(gesture);
     const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like, or pass on the link.";
     write(place.querySelector("[data-guide=said]"), this.said);
     write(place.querySelector("[data-guide=ask]"), ask);
     place.querySelector("[data-guide=skip]").textContent = gesture ? "Skip" : "Close";
+    if (gesture !== this.asked) this.point(gesture); // its texts decide how much room is left
   }
 
   /** Mark what a gesture is made on, and bring it into view. @param {any} gesture null or undefined for none */

@@ -2,7 +2,7 @@
 // show how many values each has, or how far the rebuilt delta is off without it. What is kept is
 // solid; the cut between kept and postponed can be dragged.
 
-const HALF = 58; // pixels, of the longest bar
+const HALF = 48; // pixels, of the longest bar
 const TOP = 24;
 const OVERHANG = 3; // pixels by which a label may be wider than its bar
 const VIEWS = [["values", "values"], ["error", "error without it"]];

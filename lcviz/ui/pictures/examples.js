@@ -1,5 +1,7 @@
 // Held-out examples: what the live model makes of them, and what the restored one does.
 
+const IMAGES_IN_ROW = 5;
+
 export default function (component) {
   const { data } = component;
   const { controls, body } = frame(component);
@@ -17,7 +19,7 @@ export default function (component) {
   );
   if (!body.children.length) body.append(make("div", { class: "row" }), make("style", {}, STYLE));
   const rows = data.rows ?? [];
-  set(body.firstChild, { style: `grid-template-columns: ${rows.length ? "max-content " : ""}repeat(${data.examples.length}, 1fr)` });
+  set(body.firstChild, { style: `grid-template-columns: ${rows.length ? "max-content " : ""}repeat(${data.side ? IMAGES_IN_ROW : data.examples.length}, 1fr)` });
   const ink = colour(body, "--ink");
   // Where there are no images, the first column says what the rows are.
   const labels = rows.length ? [{ name: rows[0], live: rows[1], restored: rows[2], title: "", label: true }] : [];
@@ -60,8 +62,8 @@ function paint(canvas, example, side, ink) {
 const STYLE = `
   .scores { display: flex; gap: 0.8rem; }
   .row { display: grid; gap: 4px; text-align: center; margin-top: 0.4rem; }
-  .example { display: grid; justify-items: center; gap: 2px; }
-  .example canvas { width: 100%; max-width: 44px; image-rendering: pixelated; }
+  .example { display: grid; justify-items: center; gap: 0; line-height: 1.3; }
+  .example canvas { width: 100%; max-width: 46px; image-rendering: pixelated; }
   .label { justify-items: start; margin-right: 0.4rem; }
   .example.label b { font-size: 12px; font-weight: 400; line-height: 20px; color: var(--faint); }
   .example .name { font-size: 11px; color: var(--faint); white-space: pre; }

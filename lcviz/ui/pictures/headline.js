@@ -7,50 +7,77 @@ export default function (component) {
     figure = make(
       "figure",
       { "data-picture": data.picture, role: "group" },
-      make("b", { class: "full" }),
-      make("span", { class: "shares" }, make("span", { class: "bar" }, make("i")), make("small")),
-      make("b", { class: "record" }),
-      make("b", { class: "times" }),
+      make("span", { class: "blocks" }),
+      make(
+        "span",
+        { class: "shares" },
+        make("span", { class: "said" }, make("span"), make("span", {}, make("span"), make("button", { type: "button" }, "Back"))),
+        make("span", { class: "bar" }, make("i")),
+        make("small"),
+      ),
+      make("span", { class: "blocks smaller" }),
       make("span", { class: "apart" }),
-      make("span", { class: "said" }, make("span"), make("span", {}, make("span"), make("button", { type: "button" }, "Back"))),
+      make("span", { class: "blocks" }),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
   }
-  const [full, shares, record, times, apart, said] = figure.children;
-  const [bar, sofar] = shares.children;
-  const [status, { children: [crash, back] }] = said.children;
-  write(full, data.full);
-  write(record, data.record);
-  times.textContent = data.times;
+  const [full, shares, smaller, apart, consequences] = figure.children;
+  const [said, bar, sofar] = shares.children;
+  const [status, { children: [tried, back] }] = said.children;
+  blocks(full, data.sizes.slice(0, 1));
+  blocks(smaller, data.sizes.slice(1));
+  blocks(consequences, data.consequences);
   write(sofar, data.so_far);
   each(
     apart,
-    data.apart ?? [],
+    data.apart,
     ([name]) => name,
     () => make("span"),
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
   status.textContent = data.status;
-  write(crash, data.kept ?? data.crash); // the cost of a try stands with the loss
+  write(tried, data.kept ?? "");
+  set(tried, { title: data.kept }); // a long one is cut
   set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
-  set(back, { hidden: !data.kept });
+  set(status, { hidden: Boolean(data.kept) }); // what is tried takes its place: nothing moves
+  set(back.parentElement, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
   announce(figure, data, data.text);
 }
 
+/** Numbers, each above what it is. */
+function blocks(place, all) {
+  each(
+    place,
+    all,
+    (_, i) => i,
+    () => make("span", {}, make("b"), make("small")),
+    (block, { value, label }) => {
+      write(block.children[0], value);
+      block.children[1].textContent = label;
+    },
+  );
+}
+
 const STYLE = `
-  figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
-  figure b { font-size: 22px; white-space: nowrap; }
-  .shares { flex: 0 1 14rem; display: grid; line-height: 1.2; }
-  .shares small { font-size: 12px; color: var(--faint); white-space: nowrap; font-variant-numeric: tabular-nums; }
-  .bar { height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
+  figure { display: flex; align-items: center; gap: 0.3rem 1.2rem; min-height: 2.9rem; flex-wrap: wrap; }
+  .blocks { display: flex; gap: 0.2rem 1.2rem; flex-wrap: wrap; }
+  .blocks:empty { display: none; }
+  .blocks > span { display: grid; line-height: 1.2; }
+  .blocks b { font-size: 22px; white-space: nowrap; font-variant-numeric: tabular-nums; }
+  .blocks small { font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
+  .shares { flex: 0 0 clamp(13rem, 27%, 22rem); min-width: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 1px; line-height: 1.2; font-size: 12px; color: var(--faint); }
+  .shares small { font-size: 12px; white-space: nowrap; font-variant-numeric: tabular-nums; }
+  @media (max-width: 700px) { .shares { flex-basis: 100%; } }
+  .bar { height: 10px; border-radius: 3px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
-  .full::after { content: " in float32"; font-size: 12px; font-weight: 400; color: var(--faint); }
-  .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
+  .smaller b { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
-  .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
-  .said button { border: 1px solid var(--orange); border-radius: 0.5rem; margin: -1px 0 -1px 0.5em; line-height: 1.2; }
+  .said { font-variant-numeric: tabular-nums; white-space: nowrap; }
+  .said > span { display: flex; }
+  .said span span { overflow: hidden; text-overflow: ellipsis; }
+  .said button { border: 1px solid var(--orange); border-radius: 0.5rem; margin: -2px 0 -2px 0.5em; line-height: 1.1; }
   .said [hidden] { display: none; }
 `;

@@ -1,7 +1,7 @@
 // A delta in equal steps: bars on one line of changes, the dead zone in their middle, and below it
 // where buckets of powers of two would be.
 
-const HIGH = 96; // pixels, of the longest bar
+const HIGH = 90; // pixels, of the longest bar
 const TOP = 30;
 
 export default function (component) {

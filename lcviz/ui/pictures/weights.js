@@ -215,7 +215,7 @@ function paint(map, data, view) {
   put(weights, written ? image(levels(data.maps.restored, rows * columns), grey) : new ImageData(columns, rows));
   const over = image(levels(data.maps[view], rows * columns), signed(written ? () => 1 : (v) => 0.15 + 0.85 * v));
   put(changes, over);
-  const room = (map.room ||= map.clientWidth) || 380;
+  const room = (map.room ||= map.parentElement.clientWidth) || 380;
   const scale = Math.min(room / columns, data.height / rows);
   const coarse = (n) => Math.ceil((n * scale) / BLUR);
   set(glow, { width: coarse(columns), height: coarse(rows) });
@@ -232,7 +232,7 @@ function paint(map, data, view) {
     map.fitting.observe(around);
   }
   map.again = () => {
-    const width = map.clientWidth;
+    const width = map.parentElement.clientWidth; // the map may be narrower
     if (width && width !== map.room) paint(Object.assign(map, { room: width }), data, view);
   };
 }

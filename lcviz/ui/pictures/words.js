@@ -58,11 +58,20 @@ function withTerms(data) {
  * @property {number} step the newest that was measured
  */
 
-/** The estimated price of a crash now. @param {Cost} cost @param {string} name of its number */
-function lostWorkText({ price, unsaved, step }, name) {
-  if (price === null) return `loses the run: the model restored from step ${step} has no finite loss`;
-  if (price < 0.05) return `costs ${quantity(name, price, "less than 0.1 iterations")}`;
-  return `costs about ${quantity(name, price, iterationsText(price))}${notSavedText(unsaved, price)}`;
+/**
+ * The estimated price of a crash: what it does, its price, and what else is to say.
+ * @param {Cost} cost @param {string} name of its number
+ */
+function lostWork({ price, unsaved, step }, name) {
+  if (price === null) return { verb: "loses", price: "the run", more: `: the model restored from step ${step} has no finite loss` };
+  if (price < 0.05) return { verb: "costs", price: quantity(name, price, "less than 0.1 iterations"), more: "" };
+  return { verb: "costs about", price: quantity(name, price, iterationsText(price)), more: notSavedText(unsaved, price) };
+}
+
+/** The estimated price of a crash. @param {Cost} cost @param {string} name of its number */
+function lostWorkText(cost, name) {
+  const { verb, price, more } = lostWork(cost, name);
+  return `${verb} ${price}${more}`;
 }
 
 /** How many iterations of a price no checkpoint has. @param {number} unsaved @param {number} price */

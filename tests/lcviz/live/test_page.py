@@ -107,12 +107,13 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     # Two pictures have a table of bytes.
     assert len(columns) - 1 == len(set(columns)) == len(PANELS | PICTURES) - 1
     snapshot, codes = page.the_run.snapshot(), page.the_run.saved.codes(6)
-    losses = next(t.value for t in shown if "live" in t.value.columns)
+    losses = next(t.value for t in shown if {"step", "live"} <= {*t.value.columns})
     assert losses["live"].tolist() == [c.live_loss for c in snapshot.checkpoints]
     records = next(t.value for t in shown if "float32 bytes" in t.value.columns)
     assert records["bytes"].tolist() == [c.nbytes for c in snapshot.checkpoints]
     c, top = snapshot.newest, page.picture("headline")
-    assert (top["record"], top["status"]) == (nbytes_text(c.nbytes), "iteration 6 of 6, finished")
+    _, size, _ = (block["value"] for block in top["sizes"])
+    assert (size, top["status"]) == (nbytes_text(c.nbytes), "iteration 6 of 6, finished")
     assert top["crash"] == f"a crash now {lost_work(cost_of(snapshot))}"
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]

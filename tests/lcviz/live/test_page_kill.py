@@ -153,12 +153,12 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
     """
     run = run_to(create, 4)
     page = live(run=run.id)
-    record = page.picture("headline")["record"]
+    sizes = page.picture("headline")["sizes"]
 
     def tried() -> bool:
         top = page.picture("headline")
         tried = "only a try: the run has 2 bits until Reset"
-        assert (top["kept"] == tried) == (top["record"] != record)
+        assert (top["kept"] == tried) == (top["sizes"] != sizes)
         return top["kept"] is not None
 
     assert not tried()

@@ -22,7 +22,7 @@ from lcviz.live.bits_picture import bits_picture
 from lcviz.live.buckets_picture import Worth, bits_that_keep, buckets_picture
 from lcviz.live.examples_picture import BYTES, N, examples_picture
 from lcviz.live.followed import WeightHistory, first_weight, history_of
-from lcviz.live.headline import crash_of, headline, status_of, tried_settings
+from lcviz.live.headline import crash_of, headline, reads_of, status_of, tried_settings
 from lcviz.live.loss_picture import loss_picture
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import StepRecord, saved_record
@@ -374,26 +374,37 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     saved, crash = snapshot.checkpoints, crash_of(snapshot, shown.step)
     status, own = status_of(snapshot, 6, None), Trial(run.settings.coding)
     untried = tried_settings(own, None, is_example=False)
-    data = check(headline(shown, saved, status, crash, untried))
+    reads = reads_of(True, 0.875, 0.8125)
+    data = check(headline(shown, saved, status, crash, reads, untried))
     assert data["share"] == shown.nbytes / 31_400
-    assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"
+    blocks = [(plain(b["value"]), b["label"]) for b in data["sizes"] + data["consequences"]]
+    assert blocks[:3] == [
+        ("31.4 kB", "in float32"),
+        (nbytes_text(shown.nbytes), "in this checkpoint"),
+        (f"{31_400 / shown.nbytes:.0f} ×", "smaller"),
+    ]
+    assert blocks[3] == ("81.25 %", "read after a restart, 87.50 % live")
+    assert blocks[4][1].startswith("a crash now costs")
     assert data["status"] == "iteration 6 of 6, finished"
     assert data["kept"] is None
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {full / nbytes:.1f}× smaller"
     assert plain(data["so_far"]) == f"run so far: {smaller}"
-    first = check(headline(saved_record(run, saved[1]), saved, status, crash, untried))
+    first = check(headline(saved_record(run, saved[1]), saved, status, crash, None, untried))
     assert plain(first["so_far"]).startswith("up to step 1: 62.8 kB → ")
     trial = Trial(Coding(1, scope="tensor", coder="huffman"), carries=False)
     every = tried_settings(own, trial, is_example=False)
     sizes = {c.step: 100 for c in saved[1:]}
-    other = check(headline(retry(run, Coding(1)), saved, status, crash, every, sizes))
+    other = check(headline(retry(run, Coding(1)), saved, status, crash, None, every, sizes))
     kept = "2 bits, run-length Huffman, one code and the track"
     assert other["kept"] == f"only a try: the run has {kept} until Reset"
     whole = saved[0].nbytes + 100 * len(sizes)
     assert plain(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
     example = tried_settings(own, Trial(Coding(None)), is_example=True)
-    data = check(headline(shown, saved, status, crash, example, sizes))
+    rmse = reads_of(False, 1.2, 1.25)
+    data = check(headline(shown, saved, status, crash, rmse, example, sizes))
+    assert plain(data["consequences"][0]["value"]) == "1.25"
+    assert data["consequences"][0]["label"] == "RMSE after a restart, 1.20 live"
     assert data["kept"] == "only a try: the example has 2 bits"
 
 

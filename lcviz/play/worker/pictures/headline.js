@@ -24,10 +24,11 @@ function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, r
       end: dead ? "killed" : run.finished && !playing ? "finished" : "",
     },
     crash: {
-      cost: crashCost(run, dead ? run.shown : run.own), // a restart loads what is tried
+      cost: isTrial && !run.isReplayed ? null : crashCost(run, dead || isTrial ? run.shown : run.own), // a restart loads what is tried
       when: dead ? "dead" : checkpoint.step === run.newest ? "now" : "then",
       raced: dead && lc ? { rework: lc.rework, capped: lc.capped } : null,
     },
+    reads: { of: "classes", live: run.live[checkpoint.step / INTERVAL].accuracy, restored: checkpoint.restored.accuracy },
     own: isTrial ? keptSetting(run.own.setting, coders) : null,
     tried: isTrial ? keptSetting(setting, coders) : null,
     owner: "run",

@@ -54,8 +54,8 @@ SAYS.bits = (/** @type {BitsFacts} */ facts) => {
   const { parts, all_coders: coders, coder, words, followed } = facts;
   return {
     title: "Bits",
-    number: 3,
-    about: facts.is_trial ? "with what you try" : "of this checkpoint on disk",
+    number: 4,
+    about: facts.is_trial ? "as you try" : "on disk",
     text: bitsSentence(facts),
     parts: parts.map((part) => partData(part, facts)),
     words: [...words.map(wordData), ...(followed ? [{ ...followed, bits: followed.code.word || "0", title: codeText(followed.code), here: true, after: true }] : [])],

@@ -33,7 +33,7 @@ SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills, cost }
   });
   return {
     title: "Loss",
-    number: 4,
+    number: 5,
     about: "held out · live and restored",
     text: lossSentence({ step, losses, trial, cost }),
     lines,

@@ -12,7 +12,7 @@
 
 SAYS.sizes = (/** @type {SizesFacts} */ { step, nbytes, full, sizes, first, last }) => ({
   title: "Sizes",
-  number: 4,
+  number: 5,
   about: "bytes of each record after a base",
   text: `Step ${step}: ${nbytesText(nbytes)}; float32 takes ${nbytesText(full)}.`,
   lines: [{ name: "record", colour: "good", dash: "solid", x: sizes.map(([at]) => at), y: sizes.map(([, size]) => size) }],

@@ -35,7 +35,7 @@ SAYS.examples = (/** @type {ExamplesFacts} */ facts) => {
   const scores = [scoreData(of, "live", "live", facts.live), scoreData(of, isTrial ? "whole-run" : "restored", below, facts.restored)];
   return {
     title: of === "ratings" ? "Guesses" : "Reads",
-    number: 5,
+    number: 3,
     about: { images: "held-out examples", text: "held-out text, byte by byte", ratings: "held-out ratings" }[of],
     text: `Live above, ${below} below: ${differ || "none"} of ${shown.length} differ.${crossed}`,
     examples,

@@ -10,7 +10,10 @@
  * the newest step
  * @property {{ iteration: number, last: number, rate: number | null, end: string } | null} status of the
  * run; null for a recorded chain. end: "finished", "killed", … or ""
- * @property {{ cost: Cost, when: "now" | "then" | "dead", raced: { rework: number, capped: boolean } | null } | null} crash
+ * @property {{ cost: Cost | null, when: "now" | "then" | "dead", raced: { rework: number, capped: boolean } | null } | null} crash
+ * the cost is that of what is tried; null until it is known
+ * @property {{ of: "classes" | "ratings", live: number, restored: number } | null} reads accuracy on held-out
+ * examples, or the root mean square error; null if not measured
  * @property {KeptSetting | null} own the run's own setting, if another one is tried
  * @property {KeptSetting | null} tried
  * @property {string} owner "run" or "example"
@@ -30,14 +33,20 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const so_far = soFarText(facts);
   const apart = apartTexts(facts);
   const kinds = apart.length ? ` ${apart.map(([name, text]) => `${name}: ${text}`).join("; ")}.` : "";
-  const crash = facts.crash ? crashText(facts.crash, status?.iteration ?? 0) : "what a step left out is not recorded";
+  const lost = facts.crash && crashTexts(facts.crash, status?.iteration ?? 0, facts.tried ? "whole-run-crash-cost" : "crash-cost");
+  const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
+  const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
+  const consequences = [readsBlock(facts), lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more}` }];
   return {
     title: "Size",
     about: "",
-    text: `${nbytesText(full)} becomes ${nbytesText(nbytes)}, ${timesText(full / nbytes)} times smaller.${kinds} ${capital(so_far)}. ${capital(crash)}.`,
-    full: quantity("float32-bytes", full, nbytesText(full)),
-    record: quantity("checkpoint-bytes", nbytes, nbytesText(nbytes)),
-    times: `${timesText(full / nbytes)}× smaller`,
+    text: `${nbytesText(full)} becomes ${nbytesText(nbytes)}, ${timesText(full / nbytes)} times smaller.${kinds} ${capital(so_far)}.${crash && ` ${capital(crash)}.`}`,
+    sizes: [
+      { value: quantity("float32-bytes", full, nbytesText(full)), label: "in float32" },
+      { value: quantity("checkpoint-bytes", nbytes, nbytesText(nbytes)), label: "in this checkpoint" },
+      { value: `${timesText(full / nbytes)} ×`, label: "smaller" },
+    ],
+    consequences: consequences.filter(Boolean),
     share: Math.min(nbytes / full, 1),
     apart,
     so_far,
@@ -81,12 +90,24 @@ function ownText(own, tried, owner) {
   return `the ${owner} has ${enumerated(texts)}${owner === "run" ? " until Reset" : ""}`;
 }
 
-/** @param {NonNullable<HeadlineFacts["crash"]>} crash @param {number} iteration of the run */
-function crashText({ cost, when, raced }, iteration) {
-  if (!raced) {
-    const which = { now: "a crash now", then: `a crash at ${iteration}`, dead: "this crash" }[when];
-    return `${which} ${lostWorkText(cost, "crash-cost")}`;
+/**
+ * What a crash costs: when it comes, what it does, its price, and what else is to say.
+ * @param {NonNullable<HeadlineFacts["crash"]>} crash @param {number} iteration of the run @param {string} name of the number
+ */
+function crashTexts({ cost, when, raced }, iteration, name) {
+  const which = { now: "a crash now", then: `a crash at ${iteration}`, dead: "this crash" }[when];
+  if (raced) {
+    const price = quantity(name, raced.rework, iterationsText(raced.rework));
+    return { when: which, verb: raced.capped ? "costs more than" : "costs", price, more: notSavedText(cost?.unsaved ?? 0, raced.rework) };
   }
-  const price = quantity("crash-cost", raced.rework, iterationsText(raced.rework));
-  return `this crash costs ${raced.capped ? "more than " : ""}${price}${notSavedText(cost.unsaved, raced.rework)}`;
+  return cost && { when: which, ...lostWork(cost, name) };
+}
+
+/** What a restart would make of held-out examples. @param {HeadlineFacts} facts */
+function readsBlock({ reads, tried }) {
+  if (!reads) return null;
+  const { of, live, restored } = reads;
+  const whose = tried ? "whole-run" : "restored";
+  if (of === "ratings") return { value: quantity(`${whose}-rmse`, restored, restored.toFixed(2)), label: `RMSE after a restart, ${live.toFixed(2)} live` };
+  return { value: quantity(`${whose}-accuracy`, restored, percentText(restored)), label: `read after a restart, ${percentText(live)} live` };
 }

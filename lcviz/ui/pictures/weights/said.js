@@ -17,7 +17,7 @@
  * @property {boolean} [from_record] whether only records are known, and no training
  */
 
-const MAP_HEIGHT = 176; // CSS pixels
+const MAP_HEIGHT = 158; // CSS pixels
 
 SAYS.weights = (/** @type {WeightsFacts} */ facts) => {
   const { n, written, missing, tensor, size, carries, from_record: fromRecord } = facts;
