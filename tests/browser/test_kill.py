@@ -16,7 +16,7 @@ REPORT_FITS = """() => {
     const text = document.querySelector('.st-key-kill-report .stMarkdown');
     return text && text.getBoundingClientRect().right <= innerWidth;
 }"""
-MEASURED = re.compile(r"[\d.]+ iterations?this crash costs(?! about)")
+MEASURED = re.compile(r"[\d.]+ iterations?this crash(?! costs about)")
 WINDOW = {"width": 1280, "height": 720}
 
 

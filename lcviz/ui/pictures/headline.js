@@ -17,7 +17,7 @@ export default function (component) {
       ),
       make("span", { class: "blocks smaller" }),
       make("span", { class: "apart" }),
-      make("span", { class: "blocks" }),
+      make("span", { class: "blocks lost" }),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
@@ -56,22 +56,26 @@ function blocks(place, all) {
     (block, { value, label }) => {
       write(block.children[0], value);
       block.children[1].textContent = label;
+      set(block.children[1], { title: label }); // a long one is cut
     },
   );
 }
 
 const STYLE = `
-  figure { display: flex; align-items: center; gap: 0.3rem 1.2rem; min-height: 2.9rem; flex-wrap: wrap; }
-  .blocks { display: flex; gap: 0.2rem 1.2rem; flex-wrap: wrap; }
+  figure { display: flex; align-items: center; gap: 0.3rem 1rem; min-height: 2.9rem; flex-wrap: wrap; }
+  .blocks { display: flex; gap: 0.2rem 1rem; flex-wrap: wrap; }
   .blocks:empty { display: none; }
   .blocks > span { display: grid; line-height: 1.2; }
   .blocks b { font-size: 22px; white-space: nowrap; font-variant-numeric: tabular-nums; }
   .blocks small { font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
-  .shares { flex: 0 0 clamp(13rem, 27%, 22rem); min-width: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 1px; line-height: 1.2; font-size: 12px; color: var(--faint); }
+  .shares { flex: 0 0 clamp(13rem, 25%, 22rem); min-width: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 1px; line-height: 1.2; font-size: 12px; color: var(--faint); }
   .shares small { font-size: 12px; white-space: nowrap; font-variant-numeric: tabular-nums; }
   @media (max-width: 700px) { .shares { flex-basis: 100%; } }
   .bar { height: 10px; border-radius: 3px; background: var(--line); overflow: hidden; }
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
+  .smaller > span { min-width: 4.2rem; }
+  .lost > span { width: 10.2rem; } /* whatever they say: nothing moves */
+  .lost small { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
   .smaller b { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
   .apart { display: grid; font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }

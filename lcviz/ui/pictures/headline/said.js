@@ -36,7 +36,7 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const lost = facts.crash && crashTexts(facts.crash, status?.iteration ?? 0, facts.tried ? "whole-run-crash-cost" : "crash-cost");
   const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
   const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
-  const consequences = [readsBlock(facts), lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more}` }];
+  const consequences = [readsBlock(facts), lost && { value: capital(lost.price), label: lost.more.startsWith(",") ? `${lost.when}${lost.more}` : `${lost.when} ${lost.verb}${lost.more}` }];
   return {
     title: "Size",
     about: "",
@@ -108,6 +108,6 @@ function readsBlock({ reads, tried }) {
   if (!reads) return null;
   const { of, live, restored } = reads;
   const whose = tried ? "whole-run" : "restored";
-  if (of === "ratings") return { value: quantity(`${whose}-rmse`, restored, restored.toFixed(2)), label: `RMSE after a restart, ${live.toFixed(2)} live` };
-  return { value: quantity(`${whose}-accuracy`, restored, percentText(restored)), label: `read after a restart, ${percentText(live)} live` };
+  if (of === "ratings") return { value: quantity(`${whose}-rmse`, restored, restored.toFixed(2)), label: `RMSE of a restart, ${live.toFixed(2)} live` };
+  return { value: quantity(`${whose}-accuracy`, restored, percentText(restored)), label: `a restart reads, ${percentText(live)} live` };
 }
