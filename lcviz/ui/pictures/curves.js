@@ -109,7 +109,7 @@ function drawAll(svg, data, width, send) {
   const top = said.some((place) => place?.above) ? ABOVE : 8;
   const y = (value) => top + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 6 - top);
   const [grid, marks, lines, names, hover] = svg.children;
-  const rules = [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)).map((value) => ({ value }));
+  const rules = ticks(low, high, log).map((value) => ({ value }));
   const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
   const { ends, level } = placed(data, drawn, y, { width, height, right });
   if (data.level) rules.push({ value: data.level.y, text: data.level.text, place: level });
@@ -122,7 +122,7 @@ function drawAll(svg, data, width, send) {
       const [rule, said] = g.children;
       set(rule, { x1: LEFT, x2: width - right, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
       set(said, place ? { x: place.x, y: place.y, "text-anchor": place.anchor } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
-      said.textContent = text ?? digits(value);
+      said.textContent = text ?? digits(value).replace("-", "−");
     },
   );
   each(
@@ -177,6 +177,28 @@ function drawAll(svg, data, width, send) {
   );
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
   return { x, y, ends, height };
+}
+
+/** A few round numbers from low to high; on a log axis powers of ten, or 1, 2 and 5 times those. */
+function ticks(low, high, log) {
+  if (!log) return multiples(low, high, roundAbove((high - low) / 4));
+  const [first, last] = [low, high].map((value) => Math.floor(Math.log10(Math.max(value, 1e-12))));
+  const decades = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
+  const inside = (factors) => decades.flatMap((ten) => factors.map((by) => by * ten)).filter((value) => value >= low * 0.999 && value <= high * 1.001);
+  const all = [[1], [1, 3], [1, 2, 5]].map(inside).find((values) => values.length > 2) ?? [low, high];
+  return all.filter((_, i) => i % Math.ceil(all.length / 4) === 0);
+}
+
+/** The multiples of a step from low to high. */
+function multiples(low, high, step) {
+  const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+/** The least 1, 2, 2.5 or 5 times a power of ten that is not below a number above 0. */
+function roundAbove(number) {
+  const ten = 10 ** Math.floor(Math.log10(number));
+  return [1, 2, 2.5, 5, 10].find((by) => by * ten >= number * 0.999) * ten;
 }
 
 /** Places for the words of marks, below or above the curves; null if there is no room. */

@@ -62,7 +62,7 @@ function blocks(place, all) {
 }
 
 const STYLE = `
-  figure { display: flex; align-items: center; gap: 0.3rem 1rem; min-height: 2.9rem; flex-wrap: wrap; }
+  figure { container-type: inline-size; display: flex; align-items: center; gap: 0.3rem 1rem; min-height: 2.9rem; flex-wrap: wrap; }
   .blocks { display: flex; gap: 0.2rem 1rem; flex-wrap: wrap; }
   .blocks:empty { display: none; }
   .blocks > span { display: grid; line-height: 1.2; }
@@ -75,6 +75,7 @@ const STYLE = `
   .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
   .smaller > span { min-width: 4.2rem; }
   .lost > span { width: 10.2rem; } /* whatever they say: nothing moves */
+  @container (min-width: 1100px) { .lost > span { width: 12.5rem; } }
   .lost small { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
   .smaller b { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
   .apart:empty { display: none; }
