@@ -90,13 +90,6 @@ def loss_text(loss: float, digits: int = 6) -> str:
     return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
 
 
-def short_loss_text(loss: float) -> str:
-    """A loss with three significant digits, or "not finite"."""
-    if not math.isfinite(loss):
-        return "not finite"
-    return f"{loss:.0f}" if 1e3 <= abs(loss) < 1e5 else f"{loss:#.3g}".rstrip(".")
-
-
 def percent_text(share: float) -> str:
     """0.0343 -> '3.43 %'; tiny shares are '< 0.01 %', and others may be 'not finite'."""
     if not math.isfinite(share):
@@ -126,16 +119,6 @@ def plural(n: int, noun: str) -> str:
 def interval_text(n: int) -> str:
     """1 -> 'every iteration'; 5 -> 'every 5 iterations'."""
     return "every iteration" if n == 1 else f"every {n} iterations"
-
-
-def amount_text(n: float) -> str:
-    """A number of iterations, to a tenth: 7.04 -> '7', 12.13 -> '12.1'."""
-    return f"{n:,.1f}".removesuffix(".0") if n < 100 else f"{n:,.0f}"
-
-
-def iterations_text(n: float) -> str:
-    """1.0 -> '1 iteration'; 12.13 -> '12.1 iterations'."""
-    return f"{amount_text(n)} iteration{'' if amount_text(n) == '1' else 's'}"
 
 
 def enumerated(names: Sequence[str]) -> str:

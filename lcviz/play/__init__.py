@@ -2,8 +2,9 @@
 
     one_file    puts the page together
     given       the data and sizes that the page's own code needs
-    worker      in JavaScript: the training, the chain, the race, and what pictures show of them
+    worker      in JavaScript: the training, the chain, the race, and the facts that pictures need
     page        in JavaScript: the page itself, its controls, address, guide and lecture
 
-The pictures are those of the dashboard, ui/pictures; so is the scheme, ui/pictures/scheme.
+The pictures and their sentences are the dashboard's, ui/pictures; so is the scheme,
+ui/pictures/scheme.
 """
