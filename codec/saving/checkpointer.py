@@ -76,9 +76,9 @@ class Checkpointer:
         restore_work: How long a restore may take, in deltas that change every value of the state.
             A base holds the whole state, so a restore begins there; the more work, the fewer bases
             and bytes. Deltas of few values count less, context codes and exact changes up to 5
-            times. By default 40, which takes 10 times as long as loading the base, or what takes
-            0.3 s if that is more; a number that is given has no such minimum. None: only the first
-            save, and saves with most bytes in new tensors, are bases.
+            times. By default 34, which takes about 10 times as long as loading the base, or what
+            takes 0.3 s if that is more; a number that is given has no such minimum. None: only the
+            first save, and saves with most bytes in new tensors, are bases.
         base_every: Also a base after so many deltas.
         keep_steps: How many of the newest steps restore; everything else is removed as soon as they
             do not need it. Bases then come earlier: with up to 3, the chain takes at most 3.2 times

@@ -18,8 +18,8 @@ from codec.state.tensors import Layout
 from codec.storage.entry import Entry
 
 # Measured with two cores: a base loads in 7 ns a value, a dense delta is decoded in 1.7 ns.
-RESTORE_WORK = 40  # such deltas take 10 times as long as their base
-FREE_WORK = 160 * 10**6  # values that are decoded in 0.3 s
+RESTORE_WORK = 34  # such deltas take about 10 times as long as their base
+FREE_WORK = 135 * 10**6  # values that are decoded in 0.3 s
 # With keep_steps, a base follows once the deltas take this share of the bytes of theirs: two bases
 # and the deltas then take about as much as 3 files of torch.save.
 KEPT = 0.85

@@ -61,9 +61,10 @@ class Delta:
         values: Number in the structure (see `codec.state.tree`) -> change of a value that is not a
             tensor (see `codec.state.edits`).
         residuals: Name -> residual of an exact tensor that has changed and is not in ``exact``.
-        after: Name -> array after the step, of tensors that would have to be decoded again. The
-            track that the step was encoded for takes them over, so that they are gone then; empty
-            if the delta was read from a record.
+        after: Name -> array after the step, of tensors that would have to be decoded again: exact
+            ones with residuals, and second moments. The first track that the step is applied to,
+            which is the one that it was encoded for, takes them over: they are gone then. Empty if
+            the delta was read from a record.
         rest: What the step leaves of the lossy weights, without an optimizer's moments; None if
             unknown.
         transition: The change of the layout that comes first; None if the tensors and their

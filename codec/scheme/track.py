@@ -84,8 +84,8 @@ class ArrayTrack:
         Args:
             delta: The delta.
             mode: CHANGE moves the lossy arrays, LOOK does not.
-            encoded: What the delta was before it was written and read. Of moments that have the
-                same codes it has the sums.
+            encoded: What the delta was before it was written and read. Moments with the same codes
+                take their sums from it, and are not moved again.
 
         Raises:
             StateMismatchError: The delta is of other tensors.
@@ -99,6 +99,7 @@ class ArrayTrack:
                 sums |= {name: repeated[name] for name in names}
                 continue
             if mode == CHANGE and delta.sums and delta.after.keys() >= set(names):
+                self._segments.pop(names[0], None)  # it would keep the arrays before alive
                 self.arrays |= {name: delta.after.pop(name) for name in names}
                 sums |= {name: delta.sums[name] for name in names}
                 continue
@@ -111,7 +112,10 @@ class ArrayTrack:
         return sums, {**self.tables, **delta.tables}
 
     def apply(self, delta: Delta) -> None:
-        """Move on by a delta. Raises what `after` raises; the arrays are then useless."""
+        """Move on by a delta. Raises what `after` raises; the arrays are then useless.
+
+        A delta that has `Delta.after` must be the one that was encoded for this track.
+        """
         moved = self.moved(delta.transition)
         after = moved.after(delta, CHANGE)
         for name, array in delta.exact_after(moved.arrays).items():

@@ -107,6 +107,7 @@ class Tracker(Generic[T]):
         self._moving = True
         for name, array in delta.exact_after(self.track.arrays).items():
             self.track.arrays[name][...] = array
+        delta.after.clear()
         self.track.sums = dict(delta.sums or {})
         self.track.tables |= delta.tables
         self._moving = False

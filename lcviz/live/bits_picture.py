@@ -35,6 +35,7 @@ def bits_picture(
     parts, shared, sizes = _parts(record), _shared(record), _sizes(record)
     words = _words(record, history, image)
     reused = not record.is_trial and any(a.encoded.cached for a in record.alphabets)
+    has_table = shared is not None or any(a.encoded.table is not None for a in record.alphabets)
     plain_bits = {k.bit_length() for k in record.n_kept}
     return Picture(
         "bits",
@@ -42,7 +43,7 @@ def bits_picture(
             "nbytes": record.nbytes,
             "n": record.n,
             "is_trial": record.is_trial,
-            "table": "last" if reused else "own",
+            "table": "last" if reused else "own" if has_table else "none",
             "shared": shared and {"title": shared.TITLE, "a_title": shared.a_title()},
             "parts": [
                 {"name": name, "nbytes": nbytes} | ({"step": STEPS[name]} if name in STEPS else {})
@@ -59,6 +60,7 @@ def bits_picture(
             "coder": record.coder,
             "all_coders": coder_facts(),
             "words": words,
+            "shares": bool(words) and record.words[1][0].share is not None,
             "followed": _followed(words, history, image),
         },
         partial(_table, record, parts),
@@ -138,7 +140,11 @@ def _followed(
 
 
 def _table(record: StepRecord, parts: dict[str, int]) -> pd.DataFrame:
-    rows = {f"this record: {name}": nbytes for name, nbytes in parts.items()}
+    of_weights = ("table", "code words") if record.moments else ()
+    rows = {
+        f"this record: {'weights: ' if name in of_weights else ''}{name}": nbytes
+        for name, nbytes in parts.items()
+    }
     rows["the same values, without a code"] = record.plain_nbytes
     rows |= {f"the same values, {CODER_NAMES[n]}": size for n, size in _sizes(record).items()}
     rows["entropy of values"] = math.ceil(record.sizes.entropy)

@@ -82,6 +82,7 @@ def buckets_picture(
             "carries": record.carries,
             "view": ERROR if worth.on_bars else VALUES,
             "rounding": round(rounding, 5),
+            "measured": measured is not None,
             "loss": plotted(measured.loss) if measured else None,
             "waiting": worth.waiting,
         },

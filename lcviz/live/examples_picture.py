@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import torch
 
 from demo_models import Task
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, finite
 
 N, BYTES = 10, 20  # examples on the page, or bytes of a text
 
@@ -33,8 +34,11 @@ def examples_picture(
     """
     dataset = task.dataset
     of = "text" if dataset.is_text else "ratings" if dataset.n_classes is None else "images"
+    number: Callable[[Any], float | None] = (
+        int if of != "ratings" else lambda rating: finite(float(rating))
+    )
     shown = [
-        _truth(task, of, i) | {"live": float(live[i]), "restored": float(restored[i])}
+        _truth(task, of, i) | {"live": number(live[i]), "restored": number(restored[i])}
         for i in range(len(live))
     ]
     return Picture(
@@ -42,8 +46,8 @@ def examples_picture(
         {
             "of": of,
             "shown": shown,
-            "live": live_metric,
-            "restored": restored_metric,
+            "live": finite(live_metric),
+            "restored": finite(restored_metric),
             "side": image_side(task) or 0,
             "is_trial": trial,
         },

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from lcviz.report.figure_parts import thinned
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, finite
 
 MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 
@@ -43,14 +42,10 @@ def loss_picture(
             "kind": "loss",
             "step": viewed,
             "last": last,
-            "losses": [[step, *map(_finite, losses[step])] for step in x],
-            "trial": trial and [[step, _finite(loss)] for step, loss in trial.items()],
+            "losses": [[step, *map(finite, losses[step])] for step in x],
+            "trial": [[step, finite(loss)] for step, loss in trial.items()] if trial else None,
             "kills": list(kills),
             "cost": cost,
         },
         lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
     )
-
-
-def _finite(loss: float) -> float | None:
-    return loss if math.isfinite(loss) else None

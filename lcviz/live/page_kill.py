@@ -33,7 +33,7 @@ class RaceBack:
 
     crash: everything that determines the race. job: of the race. view: the job's progress. Both are
     None if there is no time for a race. watching: whether this session follows the race or looks at
-    its outcome. estimate: of the price of the crash, in iterations; None once the run goes on.
+    its outcome. estimate: of the price of the crash, in iterations; None if there is none.
     """
 
     crash: Crash

@@ -134,8 +134,9 @@ def pictures(
     settings = tried_settings(Trial(run.settings.coding), tried, is_example=is_example(run))
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
     trial_cost = _trial_cost(snapshot, subject)
-    if trial_run:
-        crash = {**crash, "cost": trial_cost}
+    if trial_run:  # a crash of the run as it is tried, not the one that happened
+        when = "then" if crash["when"] == "dead" else crash["when"]
+        crash = {"cost": trial_cost, "when": when, "raced": None}
     reads = reads_of(run.task.dataset.n_classes is not None, *_metrics(record, trial_run))
     yield "headline", headline(record, snapshot.checkpoints, status, crash, reads, settings, nbytes)
     if any(a.uniform for a in record.alphabets):

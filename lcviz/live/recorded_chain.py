@@ -80,7 +80,9 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
         raise StepNotFoundError(f"{chain.where}: no record holds a delta of weights")
     every = [c.step for c in checkpoints]
     for _, facts in drawn:
-        facts["headline"]["so_far"]["newest"] = every[-1]  # as if it had been there already
+        facts["headline"]["so_far"]["newest"] = every[
+            -1
+        ]  # the newest of the chain, not of those read so far
         for name in ("loss", "weight"):
             facts[name] |= {"first": every[0], "last": every[-1]}
     lines: dict[str, list[list[Any]]] = {

@@ -52,14 +52,6 @@ class StepRecord:
         """The number of kept buckets in each alphabet."""
         return tuple(a.n_kept for a in self.alphabets)
 
-    def left_out_text(self, verb: str = "stay") -> str:
-        """What happens to the changes that the record leaves out: "stay in the next δ", "are lost".
-
-        verb: "stay", or "stays" after a singular.
-        """
-        be = {"stay": "are", "stays": "is"}[verb]
-        return f"{verb} in the next δ" if self.carries else f"{be} lost"
-
     @property
     def header_nbytes(self) -> int:
         """Bytes of the record that are nothing of the below."""

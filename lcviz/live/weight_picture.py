@@ -10,7 +10,7 @@ import pandas as pd
 
 from lcviz.lab.follow_weight import Followed
 from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture
+from lcviz.ui.picture import Picture, finite
 
 from .followed import WeightHistory
 
@@ -58,10 +58,10 @@ def weight_facts(f: Followed) -> dict[str, Any]:
         "step": f.step,
         "where": f.weight.text(f.shape),
         "exact": f.exact,
-        "u": f.live,
-        "track": f.track,
-        "delta": f.delta,
-        "coded": f.level,
+        "u": finite(f.live),
+        "track": finite(f.track),
+        "delta": finite(f.delta),
+        "coded": finite(f.level),
         "bucket": None if f.bucket is None else [f.bucket.exponent, f.bucket.sign],
         "code": None if f.code is None else asdict(f.code),
     }

@@ -21,7 +21,7 @@ from .step_record import StepRecord
 MOST_PIXELS = 60_000  # of an image; of a larger tensor a pixel stands for a block of weights
 LEVELS = 7  # of a map, on each side of 0
 GAP = -8  # in a map: the value between two tiles
-WIDTH, HEIGHT = 380, 158  # CSS pixels
+WIDTH, HEIGHT = 380, 158  # CSS pixels; the height is MAP_HEIGHT of said.js
 LEGIBLE = 4  # CSS pixels for each weight: from here on a matrix is not folded
 Pixels = NDArray[np.int64]  # (rows, columns): the index of each pixel's weight, -1 between tiles
 

@@ -49,7 +49,11 @@ def given(
         "digits": deflated(digits_rows().tobytes()),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
-        "coders": [coder for coder in coder_facts() if coder["name"] in CODERS],
+        "coders": [
+            coder | {"summary": coder["summary"].partition(";")[0].rstrip(".") + "."}
+            for coder in coder_facts()
+            if coder["name"] in CODERS
+        ],
         "learn": learn_data(),
         "opens": step,
         "seed": seed,

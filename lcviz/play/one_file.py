@@ -55,7 +55,7 @@ class Recorded:
         title: Of the chain.
         pictures: base64 of deflated JSON: {"lines", "steps"}. lines: place on the page -> points
             that all steps share. steps: a list of {"step", "pictures"} by rising step, where
-            pictures is place -> data.
+            pictures is place -> facts.
     """
 
     title: str
@@ -103,7 +103,7 @@ def _page(values: dict[str, Any], question: str, about: str) -> str:
 
 
 def _embedded(script: str) -> str:
-    """A script as it can stand in HTML, without the types of functions."""
+    """A script as it can stand in HTML, without its documentation."""
     return _TYPES.sub("", script).replace("</", "<\\/")
 
 

@@ -1,14 +1,15 @@
 """Pictures of our own: small JavaScript modules that word and draw plain values in place.
 
-A module `pictures/NAME.js` draws what `Picture.data` says. Where a folder of that name has a
-function in SAYS for it, the values are facts alone, and that function gives title and sentences.
-All modules share `numbers.js`, `words.js`, `common.js` and `pictures.css`. They need no server:
-the same files draw the pages that are exported.
+A module `pictures/NAME.js` draws what `Picture.data` says. The function in SAYS that has the name
+of its `kind`, or else of its module, makes title and sentences of facts. Without one, the values
+have them already. All modules share `numbers.js`, `words.js`, `common.js` and `pictures.css`. They
+need no server: the same files draw the pages that are exported.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -29,7 +30,7 @@ SCHEME = tuple(
     for name in ("buckets", "huffman", "runs", "tables", "stream", "steps", "tracker")
 )
 SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
-# What the glossary explains in titles, and in the texts of pictures that are worded here.
+# What the glossary explains in titles, and in the texts that SAYS makes.
 TITLES = ("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back")
 WORDS = (
     *("bits per parameter", "code table", "dead zone", "entropy", "level", "SCAR", "slot", "slots"),
@@ -41,13 +42,18 @@ HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with 
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
 
+def finite(number: float | None) -> float | None:
+    """A number of a picture; None, in JSON null, for NaN and infinity."""
+    return number if number is not None and math.isfinite(number) else None
+
+
 @dataclass(frozen=True)
 class Picture:
     """What a module draws, as values that can be written as JSON.
 
-    name: of the module. values: its data; where JavaScript does not word them, also title and
-    about, what the picture is about in two words and in a few more, and text, what it shows now in
-    a sentence, also for those who do not see it. numbers: its table, or a function that makes the
+    name: of the module. values: facts; or, where SAYS has no function for them, what is drawn, with
+    title (two words), about (a few more) and text (a sentence, also for those who do not see it).
+    numbers: its table, or a function that makes the
     table when it is shown.
     """
 
@@ -85,7 +91,7 @@ def tables_shown() -> bool:
 
 
 def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:
-    """Draw the data of a picture."""
+    """Word and draw a picture."""
     place = f"picture-{key}"  # the component's key
     callbacks = {
         f"on_{name}_change": partial(_call, place, name, handle)

@@ -16,7 +16,7 @@ from lcviz.text import loss_text
 from .charts import BLUE, GREEN, PURPLE, VERMILION, plotted
 from .picture import Picture
 
-# Of each method: colour, and Plotly's names of its symbol and dash.
+# As RACE_LOOKS in race.js. Of each method: colour, and Plotly's names of its symbol and dash.
 STYLES = {
     "full": (GREEN, "square", "solid"),
     "SCAR": (VERMILION, "circle", "dash"),

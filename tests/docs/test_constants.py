@@ -47,7 +47,6 @@ SENTENCES = {
         "[by default {codec.saving.history:RESTORE_WORK}, and more of small ones]",
     ],
     "reference/dashboard.md": [
-        "the race is played in {lcviz.ui.race:SECONDS!w} seconds",
         "the environment variable `{demo_models:FOLDER_VARIABLE}`",
         "environment variable `{lcviz.server.allowed_paths:FOLDERS}` names folders",
         "| runs | {lcviz.server.runs:MAX_RUNS}, the example not counted | a stopped run "

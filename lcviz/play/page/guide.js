@@ -107,7 +107,7 @@ class Guide {
     const { place, made } = this;
     place.hidden = !made;
     const gesture = made && this.next;
-    if (!made) return this.point(gesture);
+    if (!made) return void (this.asked && this.point(null));
     const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like, or pass on the link.";
     write(place.querySelector("[data-guide=said]"), this.said);
     write(place.querySelector("[data-guide=ask]"), ask);

@@ -72,6 +72,7 @@ function condense(weights, begin, source) {
   source.fill(0);
   for (let i = 0; i < 4 * PIXELS; i++) source[FROM[i]] += SHARE[i] * weights[begin + (i >> 2)];
 }
+
 /** The bytes of an array as base64. @param {Uint8Array | Uint16Array | Float32Array} array */
 function base64(array) {
   const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
@@ -79,4 +80,3 @@ function base64(array) {
   for (let i = 0; i < bytes.length; i += 8192) parts.push(String.fromCharCode.apply(null, /** @type {any} */ (bytes.subarray(i, i + 8192))));
   return btoa(parts.join(""));
 }
-

@@ -211,7 +211,7 @@ class Player {
     acts[event]?.();
   }
 
-  /** @param {string} button of BUTTONS @param {Checkpoint} checkpoint @returns {Partial<Setting>} */
+  /** @param {string} button of KEEPS, in words.js @param {Checkpoint} checkpoint @returns {Partial<Setting>} */
   bitsChosen(button, { nbytes }) {
     // Equal steps at the size of the checkpoint on the page.
     const budget = Math.max(Number((nbytes / (4 * N)).toFixed(4)), LEAST_BUDGET);

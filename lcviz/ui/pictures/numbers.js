@@ -61,8 +61,9 @@ const iterationsText = (n) => `${amountText(n)} iteration${amountText(n) === "1"
 const enumerated = (names) =>
   names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}` : names[0];
 
-/** A weight or a change with four digits and a true minus. @param {number} value */
+/** A weight or a change with four digits and a true minus. @param {number | null} value null if it is not finite */
 function numberText(value, plus = "") {
+  if (value === null) return "not finite";
   if (value === 0) return "0";
   const [number, exponent] = [Math.abs(value), Math.floor(Math.log10(Math.abs(value)))];
   const small = exponent < -4 || exponent >= 4;

@@ -54,7 +54,7 @@ function withTerms(data) {
  * What a crash costs, estimated from the loss curve.
  * @typedef {object} Cost
  * @property {number | null} price in iterations; null if the restored model has no finite loss
- * @property {number} unsaved of these no checkpoint has so many; 0 unless the run is dead
+ * @property {number} unsaved how many of them no checkpoint has; 0 unless the run is dead
  * @property {number} step the newest that was measured
  */
 
@@ -87,7 +87,7 @@ const KEEPS = [["1", "1"], ["2", "2"], ["3", "3"], ["4", "4"], ["all", "all"], [
 /**
  * The bits that encode a value.
  * @typedef {object} ValueCode
- * @property {string} word its bits; "" if all values are alike
+ * @property {string} word its bits; "" if all values are alike, or where values share bits
  * @property {number} extra_bits that follow
  * @property {number | null} run zeros that the word is for; null where every value has a word of its own
  * @property {number} zero which of these zeros the value is; 0 if it is the value after them

@@ -383,7 +383,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
         (nbytes_text(shown.nbytes), "in this checkpoint"),
         (f"{31_400 / shown.nbytes:.0f} ×", "smaller"),
     ]
-    assert blocks[3] == ("81.25 %", "a restart reads, 87.50 % live")
+    assert blocks[3] == ("81.25 %", "read by a restart, live 87.50 %")
     assert blocks[4][1].startswith("a crash now costs")
     assert data["status"] == "iteration 6 of 6, finished"
     assert data["kept"] is None
@@ -404,7 +404,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     rmse = reads_of(False, 1.2, 1.25)
     data = check(headline(shown, saved, status, crash, rmse, example, sizes))
     assert plain(data["consequences"][0]["value"]) == "1.25"
-    assert data["consequences"][0]["label"] == "RMSE of a restart, 1.20 live"
+    assert data["consequences"][0]["label"] == "RMSE of a restart, live 1.20"
     assert data["kept"] == "only a try: the example has 2 bits"
 
 

@@ -14,6 +14,7 @@ from lcviz.lab.recovery.kill import OnDisk
 from lcviz.lab.recovery.recovery import Outcome, Protocol, Race
 from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.ui.race import STYLES, race_picture
+from tests.docs.pages import ROOT
 from tests.worded import worded
 
 Seeds = list[tuple[Outcome, ...]]
@@ -49,6 +50,8 @@ def test_on_the_trend_it_ends_at_the_price(seeds: Seeds) -> None:
     assert labels(drawn) == ["no crash", "full 0", "SCAR 1.4", "TOPN > 4", *of_lc]
     assert drawn["log"]
     assert (drawn["play"], drawn["height"]) == (6, 230)
+    said = (ROOT / "docs" / "reference" / "dashboard.md").read_text(encoding="utf-8")
+    assert "the race is played in six seconds" in said
     assert "LC Huffman after 0.4" in drawn["text"]
     assert "TOPN not within 4 iterations" in drawn["text"]
     assert race_picture(seeds[0], 80).table["SCAR"].tolist()[:3] == ["2.30000", "2.05000", ""]

@@ -32,6 +32,7 @@ function bitsFacts({ run, checkpoint, dissected, setting, followed, isTrial, wor
     coder: setting.coder,
     all_coders: coders,
     words: first,
+    shares: false,
     followed: isAmong
       ? null
       : {

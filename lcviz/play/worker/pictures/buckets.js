@@ -28,8 +28,9 @@ function bucketsFacts({ checkpoint, dissected, setting, worth, followed, byWorth
     carries: setting.carries,
     view: byWorth ? "error" : "values",
     rounding: Number(rounding.toFixed(5)),
+    measured: worth !== null,
     loss: worth ? plotted(worth.loss) : null,
-    waiting: playing ? "Pause to measure the loss without each bucket." : "",
+    waiting: byWorth && playing ? "Pause to measure the loss without each bucket." : "",
   };
 }
 

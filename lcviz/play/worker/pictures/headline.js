@@ -6,6 +6,7 @@ const SMOOTHED = 5; // checkpoints whose mean loss gives the price of a crash
 function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, raced, setting, coders }) {
   const past = chain.checkpoints.filter(({ step }) => step <= checkpoint.step);
   const lc = raced?.outcomes.at(-1);
+  const loaded = dead || isTrial ? run.shown : run.own; // a restart loads what is tried
   return {
     picture: "headline",
     step: checkpoint.step,
@@ -24,7 +25,7 @@ function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, r
       end: dead ? "killed" : run.finished && !playing ? "finished" : "",
     },
     crash: {
-      cost: isTrial && !run.isReplayed ? null : crashCost(run, dead || isTrial ? run.shown : run.own), // a restart loads what is tried
+      cost: loaded.checkpoints.length < run.states.length ? null : crashCost(run, loaded, dead),
       when: dead ? "dead" : checkpoint.step === run.newest ? "now" : "then",
       raced: dead && lc ? { rework: lc.rework, capped: lc.capped } : null,
     },
@@ -43,8 +44,8 @@ function keptSetting({ x, most, budget, coder, carries }, coders) {
   return { kept, coder: coders.find(({ name }) => name === coder)?.title ?? coder, scope: "model", carries };
 }
 
-/** What a crash now would cost in a chain. @param {Run} run @param {Chain} chain @returns {Cost} */
-const crashCost = (run, chain) => ({ price: estimatedPrice(run, chain), unsaved: 0, step: run.newest });
+/** What a crash would cost in a chain. @param {Run} run @param {Chain} chain @param {boolean} dead @returns {Cost} */
+const crashCost = (run, chain, dead) => ({ price: estimatedPrice(run, chain), unsaved: dead ? run.iteration - run.newest : 0, step: run.newest });
 
 /** Iterations; null if the restored model has no finite loss. @param {Run} run @param {Chain} chain */
 function estimatedPrice(run, chain) {

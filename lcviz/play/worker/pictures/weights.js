@@ -5,8 +5,7 @@ const MAP_LEVELS = 7; // of a map, on each side of 0
 const GAP_LEVEL = -8; // between two images
 const TENSOR = "linear.weight";
 
-/** Rows and columns of the map: images with a gap between them. */
-/** @type {[number, number]} */
+/** Rows and columns of the map: images with a gap between them. @type {[number, number]} */
 const MAP_SHAPE = [(CLASSES / ACROSS) * (SIDE + 1) - 1, ACROSS * (SIDE + 1) - 1];
 /** Which weight each pixel of the map shows, -1 in a gap. */
 const MAP = Int32Array.from({ length: MAP_SHAPE[0] * MAP_SHAPE[1] }, (_, i) => {

@@ -34,6 +34,7 @@
  * @property {string} coder
  * @property {CoderFacts[]} all_coders
  * @property {WordFacts[]} words the first ones
+ * @property {boolean} shares whether these are shares of bits, not code words
  * @property {{ code: ValueCode, sign: number, weight: any, pixel: [number, number] | null } | null} followed if
  * it is not among them
  * @property {boolean} [from_record] whether only records are known, and no training
@@ -59,7 +60,7 @@ SAYS.bits = (/** @type {BitsFacts} */ facts) => {
     text: bitsSentence(facts),
     parts: parts.map((part) => partData(part, facts)),
     words: [...words.map(wordData), ...(followed ? [{ ...followed, bits: followed.code.word || "0", title: codeText(followed.code), here: true, after: true }] : [])],
-    words_are: !words.length ? "No bits are needed: all values are alike." : facts.shared ? "Bits of each change and the zeros before it:" : "",
+    words_are: !words.length ? "No bits are needed: all values are alike." : facts.shares ? "Bits of each change and the zeros before it:" : "",
     compare: compared(facts),
     coders: facts.from_record ? [] : coders.map(({ name, short }) => [name, short]),
     coder,
@@ -77,7 +78,7 @@ function bitsSentence({ nbytes, n, table, shared, moments, weights_nbytes: weigh
   const code = shared?.a_title ?? { own: "its own code table", last: "the last code table", none: "no code table" }[table];
   const less = shared ? "What changes together takes" : "Runs of zeros take";
   const beats = coder !== "huffman" && (sizes[coder] ?? 0) < entropy ? ` ${less} less than the entropy of single values.` : "";
-  return `${whole}, ${significant((8 * nbytes) / n)} bits per parameter, with ${code}.${beats}`;
+  return `${whole}, ${significant(n ? (8 * nbytes) / n : 0)} bits per parameter, with ${code}.${beats}`;
 }
 
 /** @param {BitsFacts["parts"][number]} part @param {BitsFacts} facts */

@@ -25,7 +25,8 @@
  * @property {boolean} carries
  * @property {"values" | "error"} view what the bars show
  * @property {number} rounding share of the change that is lost with all buckets
- * @property {number | null} loss of the model with all buckets, if measured
+ * @property {boolean} measured whether losses are
+ * @property {number | null} loss of the model with all buckets; null if not measured or not finite
  * @property {string} waiting why losses are not measured yet, as a sentence; "" for no reason
  * @property {boolean} [from_record] whether only records are known, and no training
  */
@@ -55,7 +56,7 @@ SAYS.buckets = (/** @type {BucketsFacts} */ facts) => {
 function bucketsSentence(facts) {
   const { buckets, alphabets, slots, n, changed, bits, carries, view } = facts;
   const [nBuckets, nSlots] = [alphabets, slots].map((counts) => counts.reduce((sum, count) => sum + count, 0));
-  if (facts.from_record) return `${pluralText(nSlots, "bucket")}: ${pluralText(changed, "value").replace(/values?$/, "values change")}; what a step left out is not recorded.`;
+  if (facts.from_record) return `${pluralText(nSlots, "bucket")}: ${groupedNumber(changed)} values change; what a step left out is not recorded.`;
   if (!nBuckets) return "Nothing has changed in this step.";
   if (view === "error") return worthSentence(facts);
   const where = alphabets.length === 1 ? "" : " in all tensors";
@@ -67,9 +68,9 @@ function bucketsSentence(facts) {
 }
 
 /** What the removal of the most important bucket costs. @param {BucketsFacts} facts */
-function worthSentence({ buckets, rounding, loss, waiting }) {
+function worthSentence({ buckets, rounding, measured: isMeasured, loss, waiting }) {
   const most = buckets.reduce((best, bucket) => (bucket.error > best.error ? bucket : best));
   const name = bucketText(most.exponent, most.sign);
-  const measured = loss === null ? "" : `: the loss is ${shortLossText(most.loss ?? NaN)} instead of ${shortLossText(loss)}`;
+  const measured = isMeasured ? `: the loss is ${shortLossText(most.loss ?? NaN)} instead of ${shortLossText(loss ?? NaN)}` : "";
   return `With all buckets ${percentText(rounding)} of δ is lost, by rounding. Without ${name} alone, ${percentText(most.error)}${measured}.${waiting && ` ${waiting}`}`;
 }

@@ -9,13 +9,13 @@
  * @property {[number, number | null][]} [trained] step and u; missing where only records are known
  * @property {[number, number | null][]} restored step and ũ after it
  * @property {boolean} exact whether the step stores it as it is
- * @property {number} u
- * @property {number} track before the step
- * @property {number} delta
- * @property {number} coded what δ becomes
+ * @property {number | null} u
+ * @property {number | null} track before the step
+ * @property {number | null} delta
+ * @property {number | null} coded what δ becomes
  * @property {[number, number] | null} bucket exponent and sign; null if nothing changes
  * @property {ValueCode | null} code null at a stream's end, where zeros need no bits
- * @property {boolean} carries
+ * @property {boolean} [carries] missing where only records are known
  * @property {boolean} [from_record] whether only records are known, and no training
  */
 
@@ -41,7 +41,7 @@ function weightSentence({ step, exact, u, track, delta, coded, bucket, code, car
   if (fromRecord && exact) return "Stored exactly in this step.";
   if (fromRecord) return `ũ ${coded ? `moves by ${numberText(coded, "+")}` : "stays"}. Code: ${codeText(code)}.`;
   if (exact) return `Stored exactly in step ${step}: ${numberText(u)}.`;
-  const before = track < 0 ? `(${numberText(track)})` : numberText(track); // so that no two signs meet
+  const before = (track ?? 0) < 0 ? `(${numberText(track)})` : numberText(track); // so that no two signs meet
   const change = carries ? `δ = u − ũ = ${numberText(u)} − ${before} = ${numberText(delta, "+")}` : `Changed by ${numberText(delta, "+")} since the last checkpoint`;
   const levelText = coded ? numberText(coded, "+") : `0: ${carries ? "it stays in the next δ" : "it is lost"}`;
   return `${change}, bucket ${bucket ? bucketText(...bucket) : "none: δ is 0"}, level ${levelText}. Code: ${codeText(code)}.`;

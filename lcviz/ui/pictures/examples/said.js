@@ -15,10 +15,10 @@
 SAYS.examples = (/** @type {ExamplesFacts} */ facts) => {
   const { of, shown, is_trial: isTrial, side } = facts;
   const below = isTrial ? "your try" : "restored";
-  const named = { images: String, text: byteText, ratings: (/** @type {number} */ rating) => rating.toFixed(1).replace("-", "−") }[of];
+  const named = { images: String, text: byteText, ratings: (/** @type {number | null} */ rating) => (rating === null ? "not finite" : rating.toFixed(1).replace("-", "−")) }[of];
   const examples = shown.map(({ truth, live, restored, pixels = null, user, item }) => {
     const [liveText, restoredText] = [named(live), named(restored)];
-    const rating = String(truth).replace("-", "−");
+    const rating = significant(truth, 6).replace("-", "−");
     return {
       name: { images: `a ${truth}`, text: byteText(truth), ratings: rating }[of],
       pixels,

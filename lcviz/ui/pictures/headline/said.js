@@ -14,7 +14,7 @@
  * the cost is that of what is tried; null until it is known
  * @property {{ of: "classes" | "ratings", live: number, restored: number } | null} reads accuracy on held-out
  * examples, or the root mean square error; null if not measured
- * @property {KeptSetting | null} own the run's own setting, if another one is tried
+ * @property {KeptSetting | null} own the run's own setting, if another one is tried; else both are null
  * @property {KeptSetting | null} tried
  * @property {string} owner "run" or "example"
  */
@@ -36,11 +36,12 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const lost = facts.crash && crashTexts(facts.crash, status?.iteration ?? 0, facts.tried ? "whole-run-crash-cost" : "crash-cost");
   const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
   const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
-  const consequences = [readsBlock(facts), lost && { value: capital(lost.price), label: lost.more.startsWith(",") ? `${lost.when}${lost.more}` : `${lost.when} ${lost.verb}${lost.more}` }];
+  const reads = readsBlock(facts);
+  const consequences = [reads, lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more}` }];
   return {
     title: "Size",
     about: "",
-    text: `${nbytesText(full)} becomes ${nbytesText(nbytes)}, ${timesText(full / nbytes)} times smaller.${kinds} ${capital(so_far)}.${crash && ` ${capital(crash)}.`}`,
+    text: `${nbytesText(full)} becomes ${nbytesText(nbytes)}, ${timesText(full / nbytes)} times smaller.${kinds} ${capital(so_far)}.${reads ? ` ${reads.value} ${reads.label}.` : ""}${crash && ` ${capital(crash)}.`}`,
     sizes: [
       { value: quantity("float32-bytes", full, nbytesText(full)), label: "in float32" },
       { value: quantity("checkpoint-bytes", nbytes, nbytesText(nbytes)), label: "in this checkpoint" },
@@ -108,6 +109,6 @@ function readsBlock({ reads, tried }) {
   if (!reads) return null;
   const { of, live, restored } = reads;
   const whose = tried ? "whole-run" : "restored";
-  if (of === "ratings") return { value: quantity(`${whose}-rmse`, restored, restored.toFixed(2)), label: `RMSE of a restart, ${live.toFixed(2)} live` };
-  return { value: quantity(`${whose}-accuracy`, restored, percentText(restored)), label: `a restart reads, ${percentText(live)} live` };
+  if (of === "ratings") return { value: quantity(`${whose}-rmse`, restored, restored.toFixed(2)), label: `RMSE of a restart, live ${live.toFixed(2)}` };
+  return { value: quantity(`${whose}-accuracy`, restored, percentText(restored)), label: `read by a restart, live ${percentText(live)}` };
 }
