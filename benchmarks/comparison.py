@@ -20,8 +20,8 @@ bytes: of a save, as a share of the state in float32; the mean of all. disk: aft
 states; most: after any save. stall: median seconds that a save takes. restore: seconds to read the
 newest step back, the median of 5. at: held-out loss of the restored model above the live one's,
 mnat; after: the same after 20 more iterations from the restored weights and moments. worst: the
-longest restore, of the newest step and those just before a base, and by how much it is longer than
-loading a base; only for chains, of which lcviz and lcviz-x keep all steps.
+longest restore, of the newest step and those just before a base, each the median of 5, and by how
+much it is longer than loading a base; only for chains, of which lcviz and lcviz-x keep all steps.
 """
 
 from __future__ import annotations
@@ -260,8 +260,11 @@ class Chain(Way):
         steps = [e.step for e in chain.entries]
         bases = [i for i, e in enumerate(chain.entries) if e.kind == "base"]
         ends = [steps[i - 1] for i in bases[1:]] + steps[-1:]
-        base = min(seconds_of(lambda: chain.restore(steps[bases[0]])) for _ in range(RESTORES))
-        longest = max(seconds_of(lambda step=step: chain.restore(step)) for step in ends)
+        base, *others = (
+            statistics.median(seconds_of(lambda: chain.restore(step)) for _ in range(RESTORES))
+            for step in (steps[bases[0]], *ends)
+        )
+        longest = max(others)
         return f"{longest:.3f} s, {longest / base:.1f} ×"
 
 
