@@ -36,6 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +262,7 @@ class Chain(Way):
         bases = [i for i, e in enumerate(chain.entries) if e.kind == "base"]
         ends = [steps[i - 1] for i in bases[1:]] + steps[-1:]
         base, *others = (
-            statistics.median(seconds_of(lambda: chain.restore(step)) for _ in range(RESTORES))
+            statistics.median(seconds_of(partial(chain.restore, step)) for _ in range(RESTORES))
             for step in (steps[bases[0]], *ends)
         )
         longest = max(others)
