@@ -969,7 +969,7 @@ def test_small_states_have_few_bases(tmp_path: Path) -> None:
     """By default what a restore may decode does not depend on the size of a small state."""
     states = ({"w": np.full(16, step, np.float32)} for step in range(250))
     save_all(tmp_path / "run.lcc", states)
-    assert kinds(tmp_path / "run.lcc") == "b" + 160 * "d" + "b" + 88 * "d"
+    assert kinds(tmp_path / "run.lcc") == "b" + 135 * "d" + "b" + 113 * "d"
 
 
 @pytest.mark.parametrize(("keep", "asynchronous"), [(1, False), (2, True), (5, False)])
