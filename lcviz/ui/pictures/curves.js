@@ -179,13 +179,13 @@ function drawAll(svg, data, width, send) {
   return { x, y, ends, height };
 }
 
-/** A few round numbers from low to high; on a log axis powers of ten, or 1, 2 and 5 times those. */
+/** A few round numbers from low to high; on a log axis powers of ten and a few multiples of these. */
 function ticks(low, high, log) {
   if (!log) return multiples(low, high, roundAbove((high - low) / 4));
   const [first, last] = [low, high].map((value) => Math.floor(Math.log10(Math.max(value, 1e-12))));
   const decades = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
   const inside = (factors) => decades.flatMap((ten) => factors.map((by) => by * ten)).filter((value) => value >= low * 0.999 && value <= high * 1.001);
-  const all = [[1], [1, 3], [1, 2, 5]].map(inside).find((values) => values.length > 2) ?? [low, high];
+  const all = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 7]].map(inside).find((values) => values.length > 2) ?? [low, high];
   return all.filter((_, i) => i % Math.ceil(all.length / 4) === 0);
 }
 

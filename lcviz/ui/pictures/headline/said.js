@@ -37,7 +37,7 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
   const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
   const reads = readsBlock(facts);
-  const consequences = [reads, lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more}` }];
+  const consequences = [reads, lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more.replace(" of them", "")}` }];
   return {
     title: "Size",
     about: "",
