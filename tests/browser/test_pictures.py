@@ -41,7 +41,7 @@ def test_rows_of_code_words_are_whole_and_shares_say_what_they_are(alone: Alone)
         assert page.evaluate(HALF_SEEN) == 0
     shared = {"title": "context code", "a_title": "a context code"}
     words = [word | {"bits": "5.1", "sign": 0}]
-    page = shown(alone, "bits", words=words, shared=shared, followed=None)
+    page = shown(alone, "bits", words=words, shared=shared, shares=True, followed=None)
     texts = page.locator(".words .about, .words .row > span").all_text_contents()
     assert texts == ["Bits of each change and the zeros before it:", "5.1"]
 
