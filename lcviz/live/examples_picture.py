@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -51,8 +52,13 @@ def examples_picture(
             "side": image_side(task) or 0,
             "is_trial": trial,
         },
-        lambda: pd.DataFrame(shown)[["truth", "live", "restored"]],
+        partial(_table, shown, of),
     )
+
+
+def _table(shown: Sequence[dict[str, Any]], of: str) -> pd.DataFrame:
+    table = pd.DataFrame(shown)[["truth", "live", "restored"]]
+    return table.map(lambda byte: repr(chr(byte))) if of == "text" else table
 
 
 def image_side(task: Task) -> int | None:

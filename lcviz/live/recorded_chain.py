@@ -79,12 +79,11 @@ def recorded_chain(source: str | os.PathLike[str], progress: Progress = unreport
     if not drawn:
         raise StepNotFoundError(f"{chain.where}: no record holds a delta of weights")
     every = [c.step for c in checkpoints]
+    first, last = every[0], every[-1]
     for _, facts in drawn:
-        facts["headline"]["so_far"]["newest"] = every[
-            -1
-        ]  # the newest of the chain, not of those read so far
+        facts["headline"]["so_far"]["newest"] = last  # of the chain, not of what was read by then
         for name in ("loss", "weight"):
-            facts[name] |= {"first": every[0], "last": every[-1]}
+            facts[name] |= {"first": first, "last": last}
     lines: dict[str, list[list[Any]]] = {
         "loss": [[c.step, c.nbytes] for c in checkpoints if c.kind != "base"],
         "weight": list(map(list, values.items())),

@@ -53,8 +53,7 @@ class Picture:
 
     name: of the module. values: facts; or, where SAYS has no function for them, what is drawn, with
     title (two words), about (a few more) and text (a sentence, also for those who do not see it).
-    numbers: its table, or a function that makes the
-    table when it is shown.
+    numbers: its table, or a function that makes the table when it is shown.
     """
 
     name: str

@@ -16,13 +16,13 @@ export default function (component) {
         make("small"),
       ),
       make("span", { class: "blocks smaller" }),
-      make("span", { class: "apart" }),
       make("span", { class: "blocks lost" }),
+      make("span", { class: "apart" }),
       make("style", {}, STYLE),
     );
     parentElement.append(figure);
   }
-  const [full, shares, smaller, apart, consequences] = figure.children;
+  const [full, shares, smaller, consequences, apart] = figure.children;
   const [said, bar, sofar] = shares.children;
   const [status, { children: [tried, back] }] = said.children;
   blocks(full, data.sizes.slice(0, 1));

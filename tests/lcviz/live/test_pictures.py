@@ -359,6 +359,8 @@ def test_examples_of_text() -> None:
     wrong[3] = ord("\n")
     data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
     assert data["rows"] == ["text", "live", "restored"]
+    table = examples_picture(task, truth, wrong, 0.5, 0.25).table
+    assert table.iloc[3].tolist()[1:] == [repr(chr(int(truth[3]))), r"'\n'"]
     row = data["examples"][3]
     assert (row["restored"], row["differ"], row["restored_wrong"]) == ("↵", True, True)
     text = bytes(truth.tolist()).decode().replace(" ", "␣").replace("\n", "↵")
