@@ -7,93 +7,70 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import codec
-from lcviz.lab.recovery.rework import costs
-from lcviz.lab.step_tensors import rebuild_step
+from codec.inspect import Arrays, sealed_nbytes
+from demo_models.images import DIGITS_TRAIN, digits_rows
+from lcviz.lab.recovery.methods import header_nbytes
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
-from lcviz.live.buckets_picture import Worth
-from lcviz.live.followed import first_weight, history_of
-from lcviz.live.headline import crash_of
-from lcviz.live.page_pictures import Subject, pictures
-from lcviz.live.step_record import saved_record
-from lcviz.recover import page_rework
+from lcviz.play import given
 from lcviz.recover import recorded as recover
-from lcviz.recover.rework_figure import rework_panel
-from lcviz.report.chain_figures import figures_of
-from lcviz.report.one_file import shown_text
-from lcviz.report.tensors_figure import tensor_bars
 from lcviz.run.run import Run
-from lcviz.run.snapshot import PLAYING
 from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
+from lcviz.text import coder_facts
 from lcviz.tune import recorded as tune
-from lcviz.tune.page_recommend import recommended
-from lcviz.tune.recommend_figure import frontier_panel
-from lcviz.ui import recording
-from lcviz.ui.charts import INK, Panel, inked_figure
-from lcviz.ui.picture import Picture
-from lcviz.ui.race import race_picture
+
+PATIENCE = 60.0  # seconds, for ten iterations on a slow machine
 
 
 def recorded() -> dict[str, Any]:
-    """Train the example and draw its pictures; returns what `recording` reads."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run("recorded", EXAMPLE, Path(folder) / "run.lcc")
-        run.play()
-        while (snapshot := run.wait(5)).status == PLAYING:
-            run.watch()
-        record = saved_record(run, snapshot.at(EXAMPLE_OPENS))
-        history = history_of(run, record, first_weight(record))
-        crash = crash_of(snapshot, EXAMPLE_OPENS)
-        drawings = dict(pictures(run, snapshot, Subject(record), history, crash, Worth()))
-        panels = figures_of(run.path).panels
-        newest_step = rebuild_step(codec.Chain(run.path), snapshot.newest.step)
-        run.close()
+    """What `lcviz.play.given.recorded` reads."""
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {
-        "title": run.task.title,
-        "pictures": {
-            name: drawing.data for name, drawing in drawings.items() if not isinstance(drawing, str)
-        },
+        "digits": given.deflated(digits_rows().tobytes()),
+        "train": DIGITS_TRAIN,
+        "sizes": _record_sizes(),
+        "coders": [
+            coder | {"summary": coder["summary"].partition(";")[0].rstrip(".") + "."}
+            for coder in coder_facts()
+            if coder["name"] in given.CODERS
+        ],
         "learn": learn_picture(track, live, live, Start()).data,
-        "pages": {
-            **_experiments(),
-            "inspect": _page(
-                "Inspect a chain", tensor_bars(newest_step), panels["sizes"], panels["exponents"]
-            ),
-        },
-        "ink": INK,
+        "seed": EXAMPLE.seed,
+        "opens": EXAMPLE_OPENS,
     }
 
 
-def _experiments() -> dict[str, Any]:
-    """The pages Tune and Recover, drawn from the recordings that these have of their own."""
-    answer = recommended(tune.recorded())
-    crashes = recover.recorded()
-    cost = page_rework.headline(crashes.by_seed, crashes.experiment.share)
-    race = race_picture(crashes.by_seed[0], crashes.experiment.protocol.fail_at)
-    return {
-        "tune": _page(
-            f"Tune: {answer.headline}",
-            frontier_panel(answer.tuned, "rework", tune.SWEEP.unit, answer.closer),
-        ),
-        "recover": _page(f"Recover: {cost}", race, rework_panel(costs(crashes.by_seed))),
-    }
+def _record_sizes() -> dict[str, int]:
+    """Sizes of the example's records, in bytes.
 
-
-def _page(title: str, *panels: Panel | Picture) -> dict[str, Any]:
-    """A title, and what `recording` draws below it."""
-    drawings = [
-        panel.data
-        if isinstance(panel, Picture)
-        else {
-            "title": shown_text(panel.title),
-            "alt": panel.alt,
-            "figure": json.loads(inked_figure(panel.figure, "light").to_json()),
-        }
-        for panel in panels
-    ]
-    return {"title": title, "panels": drawings}
+    Returns:
+        base: of the first one. header: of the header of a delta; they differ by some bytes. full:
+        of a whole checkpoint, as the race saves it. rival: of the header of SCAR's and TOPN's
+        records.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run("play", EXAMPLE, Path(folder) / "run.lcc")
+        try:
+            run.step()
+            base, delta = run.wait(PATIENCE).checkpoints
+            coded = sum(alphabet.nbytes for alphabet in delta.alphabets)
+            n = delta.nbytes  # of a rival's record, which takes as many bytes
+            blocks, values = np.zeros(n, np.uint8), np.zeros(n // 4, np.float32)
+            rival: Arrays = {"blocks": blocks, "values": values}
+            weights = run.saved.states()
+            assert weights is not None, "a run always has its newest states"
+            whole = {f"t/{name}": array for name, array in weights.live.items()}
+            return {
+                "base": base.nbytes,
+                "header": delta.nbytes - coded,
+                "full": sealed_nbytes(delta.step, whole),
+                "rival": header_nbytes(rival),
+            }
+        finally:
+            run.close()
 
 
 if __name__ == "__main__":
@@ -101,4 +78,4 @@ if __name__ == "__main__":
     tune.FILE.write_text(tune.record(), encoding="utf-8")
     crashes = recover.record(recover.EXPERIMENT, recover.SEEDS)
     recover.FILE.write_text(crashes.dump(), encoding="utf-8")
-    recording.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")
+    given.FILE.write_text(json.dumps(recorded(), ensure_ascii=False), encoding="utf-8")

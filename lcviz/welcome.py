@@ -1,4 +1,4 @@
-"""The first seconds of a server: a recording is on screen while everything is imported.
+"""The first seconds of a server: Live's board is there while everything is imported.
 
 Nothing here imports the codec, torch or pandas, which take seconds, and minutes where they are
 slow to read from disk.
@@ -11,11 +11,13 @@ from importlib import import_module
 
 import streamlit as st
 
-from lcviz.ui import navigation, recording
+from lcviz.play import board
+from lcviz.play.given import recorded
+from lcviz.ui import navigation, picture
 from lcviz.ui.polling import rerun_once
 
 POLL_SECONDS = 0.4
-HEAD_START = 0.7  # seconds until the imports begin: the recording is drawn first
+HEAD_START = 0.7  # seconds until the imports begin: the board is drawn first
 _LOADED = threading.Event()
 _LOADING = threading.Lock()
 
@@ -32,8 +34,6 @@ def loaded() -> bool:
 def load() -> None:
     """Import what pages need, and let the server prepare its example."""
     try:
-        with recording.DRAWING:
-            import_module("pandas")
         import_module("lcviz.ui.session").all_runs()  # its example takes longest
         import_module("lcviz.dashboard")
         for name in navigation.PAGES:
@@ -43,13 +43,17 @@ def load() -> None:
 
 
 def show(name: str) -> None:
-    """Show the page's recording, if it has one, until the page itself can be drawn."""
-    if name == "live":
-        recording.show_live()
+    """Show what needs no import, until the page itself can be drawn."""
+    # The page itself has the same places: its pictures are then updated, not replaced.
+    st.container(key="unseen-browser")
+    if name == "live" and "run" not in st.query_params:
+        st.container(key="unseen").title("LC-Checkpoint, live", anchor=False)
+        st.container(key="unshown")
+        with st.container(key="board"):
+            board.mount(board.words(), picture.keep_early("tried", "start"))
     elif name == "learn" and not st.query_params:  # a link may ask for another state of the page
-        recording.show_learn()
-    elif name in recording.WITH_FIGURES:
-        recording.show_figures(name)
+        with st.container(key="learn"):
+            picture.mount(recorded()["learn"], "learn", picture.keep_early("told"))
     else:
         st.info("The server has just started: this page opens in a few seconds.")
     rerun_once(loaded, POLL_SECONDS)

@@ -169,7 +169,7 @@ def _on_live() -> ChainSource | None:
     """The chain of the run on Live; None while a new server trains its example."""
     run = session.current_run()
     if run is None:
-        session.await_example("inspect")
+        session.await_example()
         return None
     whose = "the example run" if session.is_example(run) else "the run on Live"
     what = f"the chain of {whose}, **{run.task.title}**"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.ui import picture, recording
+from lcviz.ui import picture
 from lcviz.ui.glossary import explained
 
 from .numbers import write_numbers
@@ -16,7 +16,7 @@ from .pictures import learn_picture
 def page() -> None:
     """The whole page."""
     # A reader may have touched the recorded pictures before this server could draw its own.
-    if (early := recording.take_learn_state()) is not None and (live := keep(early)) is not None:
+    if (early := picture.take_early("told")) is not None and (live := keep(early)) is not None:
         st.session_state["u"] = st.query_params["u"] = write_numbers(live)
     pictures = st.container(key="learn")
     with st.container(border=True, key="lesson"):

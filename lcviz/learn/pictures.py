@@ -101,7 +101,6 @@ def learn_picture(
     start: Start,
     *,
     tables: bool = False,
-    alone: bool = False,
 ) -> Picture:
     """All pictures as one, with the ribbon above them.
 
@@ -110,8 +109,6 @@ def learn_picture(
         home: Live values that *Start over* brings back.
         start: The reader's state.
         tables: Whether to show the numbers under each picture.
-        alone: Whether the page has no server: terms are then explained, but not linked to the
-            glossary.
     """
     lessons = [
         {"x": x, "lesson": values_of(lesson(track, live, x))}
@@ -121,7 +118,7 @@ def learn_picture(
     values = {
         "heading": HEADING,
         "about": ABOUT,
-        "pictures": [_picture(i, name, alone) for i, name in enumerate(PICTURES, 1)],
+        "pictures": [_picture(i, name) for i, name in enumerate(PICTURES, 1)],
         "names": list(LETTERS[: len(live)]),
         "track": _as_float32(track),
         "live": _as_float32(live),
@@ -135,7 +132,6 @@ def learn_picture(
         "start": asdict(start),
         "first": asdict(replace(Start(), followed=min(Start.followed, len(live) - 1))),
         "tables": tables,
-        "alone": alone,
     }
     lesson_on_page = lessons[BITS.index(start.x)]
     return Picture(
@@ -151,7 +147,7 @@ def _as_float32(values: Sequence[float]) -> list[float]:
     return rounded
 
 
-def _picture(number: int, name: str, alone: bool) -> dict[str, Any]:
+def _picture(number: int, name: str) -> dict[str, Any]:
     title, about, text, term = PICTURES[name]
     return {
         "picture": name,
@@ -161,7 +157,7 @@ def _picture(number: int, name: str, alone: bool) -> dict[str, Any]:
         "about": about,
         "text": text,
         "help": TERMS[term].text,
-        "link": None if alone else address(term),
+        "link": address(term),
         "question": asdict(QUESTIONS[name]),
     }
 

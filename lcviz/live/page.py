@@ -14,8 +14,6 @@ from functools import partial
 
 import streamlit as st
 
-import codec
-import demo_models
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
     CLOSED,
@@ -24,18 +22,16 @@ from lcviz.run.snapshot import (
     FINISHED,
     KILLED,
     PLAYING,
-    RunError,
     RunSettings,
     Snapshot,
     Status,
 )
 from lcviz.text import enumerated, nbytes_text
-from lcviz.ui import recording, session, share, widgets
+from lcviz.ui import session, share, widgets
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
 from lcviz.ui.settings import (
     Form,
-    chosen_speed,
     describe,
     other_training,
     settings_form,
@@ -49,19 +45,21 @@ from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_pictures
 from .page_play import play_button
+from .page_start import create_run, show_example, show_form_error, start_button, take_early
 from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
 _TRYING = "live-trying"  # in the session: whether a try or a measurement is still under way
 _PROBLEM = "live-problem"  # in the session: (situation, why a button failed in it)
-Situation = tuple[RunSettings | None, Status | None]  # the form's settings, the visitor's run
+Situation = tuple[RunSettings | None, Status]  # the form's settings, the run
 
 
 def page() -> None:
     """The whole page."""
     unseen = st.container(key="unseen")
     unseen.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
+    take_early()
     set_again()
     if attempt := stored_attempt():
         attempt.is_ahead = False
@@ -69,24 +67,15 @@ def page() -> None:
     if session.steered().just_begun() is not None:
         st.session_state.pop(_PROBLEM, None)
         follow_newest(True)
-    run = session.current_run()
+    run = session.own_run()
     with unseen:
         keep_in_browser(session.steered())  # the link may have brought a new key
         listen()
     if run is None:
-        with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-            problem = _start_button(form)
-            recording.label(
-                "You can touch the pictures once this server has trained its own.",
-                recording.QUESTION,
-            )
-        _show_problem((form.settings, None), problem)
-        recording.pictures()
-        if not session.all_runs().prepared():
-            session.rerun_with_example()
+        show_example(form)
         return
     snapshot = run.snapshot()
-    situation = form.settings, None if session.is_example(run) else snapshot.status
+    situation = form.settings, snapshot.status
     switch_above = not reports_kill(run, snapshot)  # the report needs the place
     _show_problem(situation, _controls(run, snapshot, form, switch_above=switch_above))
     poll = _pace(run)
@@ -166,18 +155,11 @@ def _controls(run: Run, snapshot: Snapshot, form: Form, *, switch_above: bool) -
     switch_above: whether the switch of the track stands here, not below the pictures.
     """
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-        if session.is_example(run):
-            problem = _start_button(form)
-            st.markdown(
-                f"**{recording.QUESTION}**  \n:small[LC-Checkpoint saves only the largest changes. "
-                f"An example: {run.task.title}, saved every {run.settings.interval} iterations.]",
-                width="content",
-            )
-        elif session.steered().allows(run):
+        if session.steered().allows(run):
             problem = _steering(run, snapshot, form)
         else:
             st.markdown("You are watching. Only the run's owner can steer it.", width="content")
-            problem = _start_button(form, "Start your own")
+            problem = start_button(form, "Start your own")
             share.popover(run)
         if switch_above:
             _carries_toggle()
@@ -202,7 +184,7 @@ def _carries_toggle() -> None:
 def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     """The buttons for a visitor who may steer the run. Returns the error if a click failed."""
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
-    steering, speed = session.steered(), chosen_speed()
+    steering = session.steered()
     label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
     st.button(
         label,
@@ -225,9 +207,9 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     )
     problem = kill_button(run, snapshot)
     if _reset_button(run, snapshot, form):
-        problem = _create_run(form, steering, speed, run)
+        problem = create_run(form, run)
     share.popover(run)
-    _show_form_error(form)
+    show_form_error(form)
     if snapshot.status not in DEAD:  # the report takes the slider's place
         speed_slider(run, steering)
     return problem
@@ -256,16 +238,8 @@ def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
         )
 
 
-def _show_form_error(form: Form) -> None:
-    """Why no run can begin, beside the buttons: the sidebar may be folded away."""
-    if form.wrong:
-        st.markdown(f":red[:material/error: {form.correct_first}]", width="content")
-
-
 def _show_status(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     """The run's status, and what to do about it."""
-    if session.is_example(run):
-        return
     may_steer = session.steered().allows(run)
     if snapshot.status == FAILED:
         _show_error(snapshot.message)
@@ -306,40 +280,3 @@ def _pause(run: Run) -> None:
 def _step(run: Run) -> None:
     run.step()
     run.wait(PATIENCE)  # then the page polls: a run that nobody polls would pause
-
-
-def _start_button(form: Form, label: str = "Start live training") -> str | None:
-    """The button for a first run. Returns the error if the run cannot start."""
-    steering, speed = session.steered(), chosen_speed()
-    clicked = widgets.button(
-        label,
-        type="primary",
-        icon=":material/play_arrow:",
-        key="start",
-        about=len(steering.keys),  # a second click does not begin a second run
-        disabled=bool(form.wrong),
-        help=form.correct_first or "With the sidebar settings.",
-    )
-    problem = _create_run(form, steering, speed) if clicked else None
-    _show_form_error(form)
-    return problem
-
-
-def _create_run(
-    form: Form, steering: Steering, speed: float | None, instead_of: Run | None = None
-) -> str:
-    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed."""
-    settings = form.settings
-    assert settings is not None, "else the button is disabled"
-    try:
-        with steering.turn:
-            old = instead_of and steering.of(instead_of)
-            run = session.all_runs().create(settings, old)
-            steering.begin(run, instead_of)
-            run.set_speed(speed)
-            run.play()
-    except (RunError, demo_models.DataError, codec.LccError) as exc:
-        problem = f"This run cannot start. {str(exc).rstrip('.')}."
-    else:
-        st.rerun()
-    return problem

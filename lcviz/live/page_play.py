@@ -7,16 +7,16 @@ from typing import Any
 
 import streamlit as st
 
+from lcviz.play.given import CODERS
 from lcviz.play.one_file import play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.run.whole_run import Trial
 from lcviz.server.runs import EXAMPLE
+from lcviz.text import enumerated
 
 from .page_attempt import stored_attempt
 from .page_step_slider import viewed_checkpoint
-
-CODERS = ("runlength", "huffman")  # of the play page
 
 
 def play_button(run: Run, settings: RunSettings) -> None:
@@ -25,9 +25,10 @@ def play_button(run: Run, settings: RunSettings) -> None:
     own = Trial(coding)
     tried = attempt.trial(coding) if attempt else own
     step = min(max(viewed_checkpoint(run.snapshot()).step, EXAMPLE.interval), EXAMPLE.stop_after)
+    (setting, _), (saved, _) = board_setting(tried), board_setting(own)
     st.download_button(
         "Open without a server",
-        partial(play_html, settings.seed, _setting(tried), step, _setting(own)),
+        partial(play_html, settings.seed, setting, step, saved),
         "play.html",
         "text/html",
         key="play-page",
@@ -38,15 +39,23 @@ def play_button(run: Run, settings: RunSettings) -> None:
     )
 
 
-def _setting(trial: Trial) -> dict[str, Any]:
-    """A trial as the play page names it, without targets that it does not know."""
-    setting: dict[str, Any] = {"carries": trial.carries}
-    if trial.coding.coder in CODERS:
-        setting["coder"] = trial.coding.coder
-    if trial.most_buckets is not None:
-        setting["most"] = trial.most_buckets
-    if trial.coding.by_bits:
-        setting["x"] = trial.coding.bits
-    elif trial.coding.budget is not None and trial.coding.uniform:
-        setting["budget"] = trial.coding.budget
-    return setting
+def board_setting(trial: Trial) -> tuple[dict[str, Any], str]:
+    """A trial as the board's worker names it, and a sentence on what the worker does not know."""
+    coding, unknown = trial.coding, []
+    setting = {"x": EXAMPLE.coding.bits, "most": trial.most_buckets, "budget": None}
+    setting |= {"coder": EXAMPLE.coding.coder, "carries": trial.carries}
+    if coding.coder in CODERS:
+        setting["coder"] = coding.coder
+    else:
+        unknown.append(f"the {coding.coder} coder")
+    if coding.scope != "model":
+        unknown.append("buckets over each tensor")
+    if coding.by_bits:
+        setting["x"] = coding.bits
+    elif coding.budget is not None and coding.uniform:
+        setting["budget"] = coding.budget
+    else:
+        unknown.append(f"a {coding.target}" if coding.uniform else "a budget of powers of two")
+    if not unknown:
+        return setting, ""
+    return setting, f"This example does not know {enumerated(unknown)}: a run on Live does."

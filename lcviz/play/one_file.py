@@ -1,20 +1,17 @@
-"""The play page as one HTML file that needs no server and no network."""
+"""The board as one HTML file that needs no server and no network."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from lcviz.server.runs import EXAMPLE, EXAMPLE_OPENS
-from lcviz.ui import picture
-from lcviz.ui.recording import QUESTION
-
-from .given import Setting, given, learn_data
+from . import board
+from .given import Setting, given
+from .given import recorded as recorded_example
 
 TITLE = "lcviz: what can a checkpoint leave out?"
 ABOUT = (
@@ -24,26 +21,6 @@ ABOUT = (
 RECORDED = (
     "A recorded chain: these pictures show what its records held when this file was made. Only "
     "Learn computes here."
-)
-MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "learn")
-_FOLDER = Path(__file__).parent
-_TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
-WORKER = (  # each file uses those before it
-    picture.FOLDER / "numbers.js",
-    *picture.SCHEME,
-    *(
-        _FOLDER / "worker" / f"{name}.js"
-        for name in ("random", "digits", "regression", "run", "record", "rivals", "race")
-    ),
-    *(
-        _FOLDER / "worker" / "pictures" / f"{name}.js"
-        for name in ("headline", "weights", "buckets", "bits", "loss", "race")
-    ),
-    *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
-)
-PAGE = tuple(
-    _FOLDER / "page" / f"{name}.js"
-    for name in ("address", "places", "recorded", "guide", "lecture", "main")
 )
 
 
@@ -63,49 +40,38 @@ class Recorded:
 
 
 def play_html(
-    seed: int = EXAMPLE.seed,
+    seed: int | None = None,
     setting: Setting | None = None,
-    step: int = EXAMPLE_OPENS,
+    step: int | None = None,
     own: Setting | None = None,
 ) -> str:
     """The page that trains. seed, setting, step, own: see `given`."""
-    return _page(given(seed, setting, step, own), QUESTION, ABOUT)
+    values = given(seed, setting, step, own)
+    return _page({**values, "learn": _alone(values["learn"])}, board.QUESTION, ABOUT)
 
 
 def recorded_html(recorded: Recorded) -> str:
     """The page of a recorded chain."""
-    values = {"learn": learn_data(), "recorded": recorded.pictures, "opens": None}
+    learn = _alone(recorded_example()["learn"])
+    values = {"learn": learn, "recorded": recorded.pictures, "opens": None}
     return _page(values, recorded.title, RECORDED)
+
+
+def _alone(learn: dict[str, Any]) -> dict[str, Any]:
+    """Learn's data where there is no glossary to link to."""
+    pictures = [{**picture, "link": None} for picture in learn["pictures"]]
+    return {**learn, "alone": True, "pictures": pictures}
 
 
 def _page(values: dict[str, Any], question: str, about: str) -> str:
     """The page with what it begins with, and the two sentences at its top."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    script = [
-        f"const GIVEN = {text};",
-        f"const PICTURE_STYLE = {json.dumps(picture.style())};",
-        picture.shared_script(links=False),
-        "const DRAW = {};",
-        *(
-            f"DRAW.{name} = (() => {{\n{picture.own_script(name)}\nreturn draw;\n}})();"
-            for name in MODULES
-        ),
-        *map(_read, PAGE),
-    ]
-    return Template(_read(_FOLDER / "page" / "page.html")).substitute(
-        title=TITLE,
-        question=escape(question),
-        about=about,
-        style=_read(_FOLDER / "page" / "page.css"),
-        worker="" if "recorded" in values else _embedded("".join(map(_read, WORKER))),
-        script=_embedded("\n".join(script)),
+    code = board.script("learn", links=False, worker="recorded" not in values)
+    script = f"{code}\nconst board = openBoard(document, {text}, null);"
+    page = (Path(__file__).parent / "page" / "page.html").read_text(encoding="utf-8")
+    return Template(page).substitute(
+        title=escape(TITLE),
+        style=board.style(),
+        board=board.markup(question, about),
+        script=script.replace("</", "<\\/"),
     )
-
-
-def _embedded(script: str) -> str:
-    """A script as it can stand in HTML, without its documentation."""
-    return _TYPES.sub("", script).replace("</", "<\\/")
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

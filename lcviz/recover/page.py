@@ -19,7 +19,6 @@ from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.glossary import explained
-from lcviz.ui.recording import COMMAND
 from lcviz.ui.settings import select_model
 
 from . import page_last_state
@@ -116,7 +115,7 @@ def _label(finished: FinishedSeeds, *, recording: bool) -> None:
     text, origin = f"{conditions(experiment, seeds)}.", None
     if recording:
         text = f":material/history: **Recorded** {recorded().day}: {text}"
-        origin = f"`{COMMAND}`, with {recorded().versions}."
+        origin = f"`python -m lcviz.record_example`, with {recorded().versions}."
     elif len(by_seed) < seeds:
         text = f"{text} {len(by_seed)} of them finished."
     st.markdown(f":small[{text}]", help=origin)

@@ -38,6 +38,7 @@ WORDS = (
 )
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
 UNWRAP = "\nexport default (component) => draw({ ...component, data: said(component.data[0]) });\n"
+_EARLY = "early-events"  # in the session: event -> what was sent last
 HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with numbers
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
@@ -91,13 +92,29 @@ def tables_shown() -> bool:
 
 def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:
     """Word and draw a picture."""
-    place = f"picture-{key}"  # the component's key
-    callbacks = {
-        f"on_{name}_change": partial(_call, place, name, handle)
-        for name, handle in (events or {}).items()
-    }
     explained = {**data, **title_help(data.get("title", ""))}
-    _component(data["picture"])(key=place, data=[explained], **callbacks)
+    connect(_component(data["picture"]), f"picture-{key}", explained, events or {})
+
+
+def connect(
+    component: Callable[..., Any], key: str, data: Mapping[str, Any], events: Events
+) -> None:
+    """Mount a component. key: the component's."""
+    callbacks = {
+        f"on_{name}_change": partial(_call, key, name, handle) for name, handle in events.items()
+    }
+    component(key=key, data=[data], **callbacks)
+
+
+def keep_early(*names: str) -> Events:
+    """Events that are stored until the page that understands them is imported, see `take_early`."""
+    early = st.session_state.setdefault(_EARLY, {})
+    return {name: partial(early.__setitem__, name) for name in names}
+
+
+def take_early(name: str) -> Any | None:
+    """What a picture has sent before its page was imported, once; None if nothing."""
+    return st.session_state.get(_EARLY, {}).pop(name, None)
 
 
 def drawing(name: str) -> str:

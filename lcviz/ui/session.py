@@ -31,7 +31,6 @@ from lcviz.server.quota import Shelf
 from lcviz.server.replays import Replays
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
-from . import recording
 from .polling import rerun_once
 from .steering import COOKIE, KEY, Steering
 
@@ -103,18 +102,7 @@ def current_run() -> Run | None:
     None while a new server still trains its example, see `await_example`. None with an error on the
     page if it cannot train it.
     """
-    steerable = steered()
-    if (begun := steerable.just_begun()) is not None:
-        remember(_RUN, begun.id)
-        steerable.begun = None
-    run_id = steerable.newest(remembered(_RUN))
-    run = all_runs().get(run_id)
-    if run is None and run_id not in (None, EXAMPLE_ID):
-        st.warning(
-            "The run in this link is no longer on this server: it was reset, made room for "
-            "another, or the server was restarted. Below is the example run; start a new one.",
-            icon=":material/link_off:",
-        )
+    run = own_run()
     if run is None:
         if not all_runs().prepared():
             return None
@@ -127,25 +115,34 @@ def current_run() -> Run | None:
                 icon=":material/error:",
             )
             return None
+    return run
+
+
+def own_run() -> Run | None:
+    """The run named in the URL; None without one, with a warning if the link is stale."""
+    steerable = steered()
+    if (begun := steerable.just_begun()) is not None:
+        remember(_RUN, begun.id)
+        steerable.begun = None
+    run_id = steerable.newest(remembered(_RUN))
+    run = None if run_id == EXAMPLE_ID else all_runs().get(run_id)
+    if run is None and run_id not in (None, EXAMPLE_ID):
+        st.warning(
+            "The run in this link is no longer on this server: it was reset, made room for "
+            "another, or the server was restarted. Below is the example run; start a new one.",
+            icon=":material/link_off:",
+        )
     look_at(run)
     return run
 
 
-def await_example(name: str = "") -> None:
-    """Say that the example is being trained, and run the whole page again once it is there.
-
-    name: of the page; its recorded figures, if it has any, are shown meanwhile.
-    """
+def await_example() -> None:
+    """Say that the example is being trained, and run the whole page again once it is there."""
     if all_runs().prepared():
         return
-    if name in recording.WITH_FIGURES:
-        recording.label("This server trains its own example meanwhile.")
-        recording.figures(name)
-    else:
-        st.info(
-            "The example is being trained, which takes a few seconds.",
-            icon=":material/hourglass_top:",
-        )
+    st.info(
+        "The example is being trained, which takes a few seconds.", icon=":material/hourglass_top:"
+    )
     rerun_with_example()
 
 
@@ -163,17 +160,17 @@ def steered() -> Steering:
     return steering
 
 
-def look_at(run: Run) -> None:
-    """Make this session and its URL show a run."""
-    if KEY in st.query_params:  # a private link
+def look_at(run: Run | None) -> None:
+    """Make this session and its URL show a run of a visitor, or none."""
+    if run is not None and KEY in st.query_params:  # a private link
         steered().take(st.query_params.pop(KEY), run)
     seen: Run | None = st.session_state.get(_SEEN)
     if seen is not None and seen is not run:
         seen.leave(visitor())
     st.session_state[_SEEN] = run
-    if not is_example(run):
+    if run is not None:
         run.watch(visitor(), has_page)
-    remember(_RUN, None if is_example(run) else run.id)
+    remember(_RUN, run and run.id)
 
 
 def visitor() -> str:

@@ -62,7 +62,7 @@ class Guide {
     this.made = null;
     place.querySelector("[data-guide=skip]").onclick = () => {
       this.end();
-      document.getElementById("play").focus();
+      find(HOST ? "start" : "play").focus();
     };
     NARROW.onchange = () => this.made && this.point(this.next);
   }
@@ -120,7 +120,7 @@ class Guide {
     const { place, home } = this;
     const isFirst = this.asked === null;
     this.asked = gesture;
-    document.querySelector(".guided")?.classList.remove("guided");
+    ROOT.querySelector(".guided")?.classList.remove("guided");
     const target = gesture && this.find(gesture.on);
     target?.classList.add("guided");
     if (!NARROW.matches) {

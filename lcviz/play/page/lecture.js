@@ -41,10 +41,10 @@ class Lecture {
 
   end() {
     this.on = false;
-    document.body.classList.remove("lecture");
-    document.getElementById("begin-lecture").focus();
+    board.classList.remove("lecture");
+    find("begin-lecture").focus();
     this.bar.hidden = true;
-    for (const card of document.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
+    for (const card of ROOT.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
   }
 
   /** The slides whose pictures are there; the race can still be run. */
@@ -56,9 +56,9 @@ class Lecture {
   go(by) {
     const { slides } = this;
     this.at = Math.min(Math.max(this.at + by, 0), slides.length - 1);
-    document.body.classList.add("lecture");
+    board.classList.add("lecture");
     this.bar.hidden = false;
-    for (const card of document.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
+    for (const card of ROOT.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
     const [name, question, sentence] = slides[this.at];
     this.find(name).classList.add("shown-slide");
     this.bar.querySelector("h1").textContent = question;

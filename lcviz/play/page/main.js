@@ -1,16 +1,19 @@
-// The page: it draws what the worker answers, and tells the worker what is clicked.
+// The board: it draws what the worker answers, and tells the worker what is clicked.
+//
+// ROOT: what holds the board's elements: the document, or a component's shadow. GIVEN: what it begins
+// with, see given.py. HOST: the dashboard around it, or null: send(event, value) tells it something.
 
 const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
 
 const address = readAddress();
 const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
-const worker = recorded ? null : new Worker(URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
+const worker = recorded ? null : startedWorker();
 let asked = 0; // messages that change what is shown
 /** Tell the worker, or the recorded run, something. Until it is drawn, the page is not settled. */
 const say = (...message) => {
   if (message[0] !== "drawn") {
     asked += 1;
-    delete document.body.dataset.settled;
+    delete board.dataset.settled;
   }
   if (recorded) recorded.hear(...message);
   else worker.postMessage(message);
@@ -24,6 +27,14 @@ const entry = () => ({ tab, visit: performance.timeOrigin });
 const guide = new Guide(find("guide"), (name) => card(name) ?? find(name).closest("label") ?? find(name));
 const lecture = new Lecture(find("lecture"), card);
 
+/** The worker, from its script. */
+function startedWorker() {
+  const url = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
+  const started = new Worker(url);
+  closing.signal.addEventListener("abort", () => (started.terminate(), URL.revokeObjectURL(url)));
+  return started;
+}
+
 /** Draw an answer with the next frame, unless a newer one comes before. @param {any} data */
 function hear(data) {
   if (data.failed) return fail(data.failed);
@@ -32,7 +43,7 @@ function hear(data) {
 }
 
 if (recorded) {
-  document.body.classList.add("recorded");
+  board.classList.add("recorded");
   say("open", address.opening);
 } else {
   worker.onerror = (event) => fail(event.message);
@@ -74,8 +85,9 @@ function draw(answer) {
 /** What follows once all pictures are drawn. */
 function finishDrawing() {
   say("drawn");
-  if (state.isAtRest && state.heard === asked) document.body.dataset.settled = "";
+  if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
   if (!recorded) guide.hear(state);
+  if (HOST) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => writeAddress(state, entry()), 300);
@@ -111,18 +123,19 @@ function heardFrom(event, value) {
 }
 
 // Paper is white, and pictures are painted in the colours of the page.
-addEventListener("beforeprint", () => {
-  document.documentElement.classList.add("paper");
+listen(window, "beforeprint", () => {
+  board.classList.add("paper");
   find("handout-link").textContent = location.protocol === "file:" ? "" : location.href;
   drawPictures();
 });
-addEventListener("afterprint", () => {
-  document.documentElement.classList.remove("paper");
+listen(window, "afterprint", () => {
+  board.classList.remove("paper");
   drawPictures();
 });
 
 /** What is not as asked for yet. */
 function problem() {
+  if (hostProblem) return hostProblem;
   if (recorded || state.dead || state.saved === state.states) return "";
   return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
 }
@@ -141,10 +154,10 @@ let seedShown = null;
 
 function drawControls() {
   const { playing, finished, dead, newest } = state;
-  const had = document.activeElement?.id;
+  const had = focused().id;
   find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
-  find("play").hidden = dead;
-  document.body.classList.toggle("dead", dead);
+  find("play").hidden = dead || (HOST && finished);
+  board.classList.toggle("dead", dead);
   find("next").disabled = playing || finished;
   find("kill").disabled = !newest;
   find("killed").hidden = !dead;
@@ -237,19 +250,19 @@ function openTab() {
 }
 
 // Back and Forward among the tabs of this visit change nothing else.
-addEventListener("popstate", () => {
+listen(window, "popstate", () => {
   if (!isOwnEntry()) return;
   tab = history.state.tab;
   openTab();
 });
 // A link that is pasted into the open page: writing the address ourselves does not come here.
-addEventListener("hashchange", () => isOwnEntry() || location.reload());
+listen(window, "hashchange", () => isOwnEntry() || location.reload());
 const isOwnEntry = () => history.state?.visit === entry().visit;
 
 // Space plays and pauses, the right arrow steps, unless what has the focus needs the key.
-document.addEventListener("keydown", (event) => {
+listen(document, "keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const at = document.activeElement ?? document.body;
+  const at = focused();
   const isFree = at === document.body || at.matches("button:not([role])");
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     goTo(tab === "live" ? "learn" : "live");
@@ -257,7 +270,7 @@ document.addEventListener("keydown", (event) => {
   } else if ((isFree || event.key === "Escape") && lecture.handleKey(event.key)) {
     event.preventDefault();
     return;
-  } else if (tab !== "live" || !isFree || lecture.on || recorded) {
+  } else if (HOST || tab !== "live" || !isFree || lecture.on || recorded) {
     return;
   } else if (event.key === " " && at === document.body && !state?.dead) {
     find("play").click();

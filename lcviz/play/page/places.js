@@ -1,9 +1,16 @@
 // Where the pictures stand. Each has a shadow of its own, as in the dashboard: their styles do not meet.
 
 /** @param {string} id */
-const find = (id) => document.getElementById(id);
+const find = (id) => ROOT.querySelector(`#${id}`);
 /** The place of a picture. @param {string} name */
-const card = (name) => document.querySelector(`[data-place="${name}"]`);
+const card = (name) => ROOT.querySelector(`[data-place="${name}"]`);
+const board = find("board");
+/** What has the focus, outside of pictures. */
+const focused = () => ROOT.getRootNode().activeElement ?? document.activeElement ?? document.body;
+
+const closing = new AbortController();
+/** Listen until the board is closed. @param {EventTarget} to @param {string} event @param {(event: any) => void} act */
+const listen = (to, event, act) => to.addEventListener(event, act, { signal: closing.signal });
 
 /** Place -> the module that drew it last. */
 const drawnBy = new Map();

@@ -1,0 +1,128 @@
+"""Live before a run of one's own: the board with its example, and the beginning of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+import codec
+import demo_models
+from codec import Coding
+from lcviz.play import board
+from lcviz.run.run import Run
+from lcviz.run.snapshot import RunError
+from lcviz.run.whole_run import Trial
+from lcviz.server.runs import EXAMPLE
+from lcviz.ui import picture, session, widgets
+from lcviz.ui.coding_form import LEAST_BUDGET, widget_values
+from lcviz.ui.set_widgets import set_widgets
+from lcviz.ui.settings import Form, chosen_speed
+
+from .page_attempt import CARRIES, CUT
+from .page_play import board_setting
+
+_AGREED = "board-agreed"  # in the session: (how often the sidebar differed, the setting of both)
+_PRESSED = "board-pressed"  # in the session: the press of Start to act on
+_ANSWER = "board-answer"  # in the session: (press, the form then, why no run began)
+
+
+def take_early() -> None:
+    """Take what a visitor has done on the board before this page was imported."""
+    if (tried := picture.take_early("tried")) is not None:
+        _use(tried)
+    if (start := picture.take_early("start")) is not None:
+        _press(start)
+
+
+def show_example(form: Form) -> None:
+    """The board. It trains its example in the browser, until a run begins."""
+    press, then, problem = st.session_state.get(_ANSWER, ("", None, ""))
+    if (pressed := st.session_state.pop(_PRESSED, "")) and pressed != press:
+        problem = form.correct_first or create_run(form)
+        press, then = pressed, form.settings
+        st.session_state[_ANSWER] = press, then, problem
+    if then != form.settings:
+        problem = ""
+    use = None
+    if form.coding is not None:
+        setting, unknown = board_setting(Trial(form.coding, carries=_carries()))
+        n, agreed = _agreed()
+        if setting != agreed:
+            n, _ = st.session_state[_AGREED] = n + 1, setting
+        use = n, setting
+        problem = problem or unknown
+    words = board.words(use, problem, form.correct_first, press)
+    with st.container(key="board"):
+        board.mount(words, {"tried": _use, "start": _press})
+
+
+def _agreed() -> tuple[int, dict[str, Any]]:
+    stored: tuple[int, dict[str, Any]] | None = st.session_state.get(_AGREED)
+    return stored or (0, board_setting(Trial(EXAMPLE.coding))[0])
+
+
+def _carries() -> bool:
+    return bool(st.session_state.get(CARRIES, True))
+
+
+def _use(setting: Mapping[str, Any]) -> None:
+    """Set the sidebar to what is tried on the board. setting: the type `Setting` of tracker.js."""
+    coding = (
+        Coding(setting["x"], coder=setting["coder"])
+        if setting["budget"] is None
+        else Coding(budget=max(setting["budget"], LEAST_BUDGET), coder=setting["coder"])
+    )
+    set_widgets({**widget_values(coding), CARRIES: setting["carries"]})
+    st.session_state[_AGREED] = _agreed()[0], board_setting(Trial(coding, carries=setting["carries"]))[0]
+
+
+def _press(start: Mapping[str, Any]) -> None:
+    """Begin a run with what is tried on the board."""
+    if (setting := start["setting"]) is not None:
+        _use(setting)
+        if setting["most"] is not None:
+            st.query_params[CUT] = str(setting["most"])
+    st.session_state[_PRESSED] = start["press"]
+
+
+def start_button(form: Form, label: str) -> str | None:
+    """The button for a run of one's own. Returns the error if the run cannot start."""
+    steering = session.steered()
+    clicked = widgets.button(
+        label,
+        type="primary",
+        icon=":material/play_arrow:",
+        key="start",
+        about=len(steering.keys),  # a second click does not begin a second run
+        disabled=bool(form.wrong),
+        help=form.correct_first or "With the sidebar settings.",
+    )
+    problem = create_run(form) if clicked else None
+    show_form_error(form)
+    return problem
+
+
+def show_form_error(form: Form) -> None:
+    """Why no run can begin, beside the buttons: the sidebar may be folded away."""
+    if form.wrong:
+        st.markdown(f":red[:material/error: {form.correct_first}]", width="content")
+
+
+def create_run(form: Form, instead_of: Run | None = None) -> str:
+    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed."""
+    steering, speed, settings = session.steered(), chosen_speed(), form.settings
+    assert settings is not None, "else the button is disabled"
+    try:
+        with steering.turn:
+            old = instead_of and steering.of(instead_of)
+            run = session.all_runs().create(settings, old)
+            steering.begin(run, instead_of)
+            run.set_speed(speed)
+            run.play()
+    except (RunError, demo_models.DataError, codec.LccError) as exc:
+        problem = f"This run cannot start. {str(exc).rstrip('.')}."
+    else:
+        st.rerun()
+    return problem
