@@ -47,10 +47,12 @@ def show(name: str) -> None:
     # The page itself has the same places: its pictures are then updated, not replaced.
     st.container(key="unseen-browser")
     if name == "live" and "run" not in st.query_params:
-        st.container(key="unseen").title("LC-Checkpoint, live", anchor=False)
+        with st.container(key="unseen"):
+            st.title("LC-Checkpoint, live", anchor=False)
+            board.load()
         st.container(key="unshown")
         with st.container(key="board"):
-            board.mount(board.words(), picture.keep_early("tried", "start"))
+            board.mount(picture.keep_early("tried", "start"))
     elif name == "learn" and not st.query_params:  # a link may ask for another state of the page
         with st.container(key="learn"):
             picture.mount(recorded()["learn"], "learn", picture.keep_early("told"))

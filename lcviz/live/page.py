@@ -14,6 +14,7 @@ from functools import partial
 
 import streamlit as st
 
+from lcviz.play import board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
     CLOSED,
@@ -46,7 +47,7 @@ from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_pictures
 from .page_play import play_button
 from .page_start import create_run, show_example, show_form_error, start_button, take_early
-from .page_step_slider import chosen_step, follow_newest
+from .page_step import chosen_step, look_into
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
@@ -58,7 +59,9 @@ Situation = tuple[RunSettings | None, Status]  # the form's settings, the run
 def page() -> None:
     """The whole page."""
     unseen = st.container(key="unseen")
-    unseen.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
+    with unseen:
+        st.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
+        board.load()
     take_early()
     set_again()
     if attempt := stored_attempt():
@@ -66,7 +69,7 @@ def page() -> None:
     form = settings_form()
     if session.steered().just_begun() is not None:
         st.session_state.pop(_PROBLEM, None)
-        follow_newest(True)
+        look_into(None)
     run = session.own_run()
     with unseen:
         keep_in_browser(session.steered())  # the link may have brought a new key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import streamlit as st
@@ -12,6 +11,7 @@ import streamlit as st
 from lcviz.lab.follow_weight import Weight
 from lcviz.lab.progress import Report
 from lcviz.lab.removed_bucket import RemovedBuckets
+from lcviz.play import board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
@@ -19,7 +19,7 @@ from lcviz.run.whole_state import own_name
 from lcviz.server.jobs import FAILED, CrowdedError
 from lcviz.server.replays import RetriedRun
 from lcviz.text import percent_text
-from lcviz.ui import layout, picture, session
+from lcviz.ui import picture, session, widgets
 from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET
 from lcviz.ui.picture import Events, Picture
 from lcviz.ui.session import is_example
@@ -32,7 +32,7 @@ from .headline import cost_of, crash_of, headline, reads_of, status_of, tried_se
 from .loss_picture import loss_picture
 from .page_attempt import CARRIES, Attempt, attempt_in
 from .page_kill import race_back, show_problems
-from .page_step_slider import look_into, step_slider
+from .page_step import chosen_step, look_into, viewed_checkpoint
 from .step_record import StepRecord, saved_record, trial_record
 from .steps_picture import Bars, steps_picture
 from .weight_picture import weight_picture
@@ -71,41 +71,40 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     """
     back = race_back(run, snapshot)
     race = back.picture if back and (back.watching or snapshot.status in DEAD) else None
-    places = layout.live_places(race=race is not None)
-    with places["steps"]:
-        viewed = step_slider(run, snapshot)
     if back is not None:
-        with places["messages"]:
-            show_problems(snapshot, back)
-    if viewed.kind == "base":
-        places["messages"].info(
-            "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
-        )
-        return False
+        show_problems(snapshot, back)
+    viewed = viewed_checkpoint(snapshot)
     era = run.id, len(snapshot.kills), back is not None and back.begun
     attempt = attempt_in(era, settings.coding, run.settings.coding)
     subject, problem = _subject(run, viewed, attempt)
-    if problem:
-        places["messages"].warning(problem, icon=":material/info:")
     if viewed.saved.non_finite:
         names = ", ".join(map(own_name, viewed.saved.non_finite))
-        places["messages"].warning(
+        st.warning(
             f"δ is not finite in {names}: stored exactly in this step.", icon=":material/warning:"
         )
     history = _history(run, subject, attempt)
     worth = _worth(run, snapshot, subject, attempt)
     crash = crash_of(snapshot, viewed.step, back.lc_outcome if back else None)
-    step_pictures = pictures(run, snapshot, subject, history, crash, worth)
-    # The browser draws each picture while the server makes the next.
-    for name, content in chain([("race", race)] if race else [], step_pictures):
-        with places[name]:
-            if isinstance(content, str):
-                st.caption(content)
-            else:
-                # Buckets and equal steps take turns in one place. They need keys of their own,
-                # because each is drawn by its own JavaScript module.
-                key = "equal-steps" if content.name == "steps" else name
-                picture.show(content, key, _events(name, run, subject.record, attempt))
+    drawn = dict(pictures(run, snapshot, subject, history, crash, worth))
+    if race:
+        drawn["race"] = race
+    interval, last = run.settings.interval, run.settings.stop_after // run.settings.interval
+    board.mount_run(
+        {name: one if isinstance(one, str) else one.data for name, one in drawn.items()},
+        {
+            "interval": interval,
+            "last": last * interval,
+            "newest": snapshot.newest.step,
+            "shown": viewed.step,
+            "step": chosen_step(),
+        },
+        problem or "",
+        _events(run, subject.record, attempt),
+    )
+    if picture.tables_shown():
+        for name, one in drawn.items():
+            if not isinstance(one, str):
+                widgets.show_table(one.table, f"{name}-picture")
     return worth.is_measuring or (subject.whole_run is not None and not subject.whole_run.is_over)
 
 
@@ -229,8 +228,8 @@ def _worth(run: Run, snapshot: Snapshot, subject: Subject, attempt: Attempt) -> 
     return Worth(True, waiting=waiting, is_measuring=True)
 
 
-def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events:
-    """The events that a picture can send, each with its handler."""
+def _events(run: Run, record: StepRecord, attempt: Attempt) -> Events:
+    """What the pictures of the board can send, each with its handler."""
 
     def choose(text: str) -> None:
         if text == STEPS:  # at the size of the record on the page
@@ -255,27 +254,19 @@ def _events(name: str, run: Run, record: StepRecord, attempt: Attempt) -> Events
         if weight is not None:
             session.remember(session.WEIGHT, str(weight))
 
-    events: dict[str, Events] = {
-        "headline": {"back": lambda _: attempt.use(run.settings.coding, **{CARRIES: True})},
-        "weights": {
-            "tensor": lambda name: st.session_state.update({_TENSOR: name}),
-            "pixel": follow_pixel,
-        },
-        "buckets": {
-            "cut": lambda most: attempt.keep(int(most)),
-            "bits": choose,
-            "bucket": follow_bucket,
-            "bar": follow_bar,
-            "view": lambda view: st.session_state.update({_WORTH: view}),
-        },
-        "bits": {
-            "coder": lambda coder: attempt.use(replace(attempt.form, coder=coder)),
-            "word": lambda weight: follow(Weight(str(weight[0]), int(weight[1]))),
-        },
-        "loss": {"step": lambda step: look_into(run, int(step))},
-        "weight": {"step": lambda step: look_into(run, int(step))},
+    return {
+        "back": lambda _: attempt.use(run.settings.coding, **{CARRIES: True}),
+        "tensor": lambda name: st.session_state.update({_TENSOR: name}),
+        "pixel": follow_pixel,
+        "cut": lambda most: attempt.keep(int(most)),
+        "bits": choose,
+        "bucket": follow_bucket,
+        "bar": follow_bar,
+        "view": lambda view: st.session_state.update({_WORTH: view}),
+        "coder": lambda coder: attempt.use(replace(attempt.form, coder=coder)),
+        "word": lambda weight: follow(Weight(str(weight[0]), int(weight[1]))),
+        "step": lambda step: look_into(int(step) or None),
     }
-    return events.get(name, {})
 
 
 def _subject(run: Run, viewed: Checkpoint, attempt: Attempt) -> tuple[Subject, str | None]:

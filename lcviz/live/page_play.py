@@ -16,7 +16,7 @@ from lcviz.server.runs import EXAMPLE
 from lcviz.text import enumerated
 
 from .page_attempt import stored_attempt
-from .page_step_slider import viewed_checkpoint
+from .page_step import viewed_checkpoint
 
 
 def play_button(run: Run, settings: RunSettings) -> None:
@@ -42,7 +42,7 @@ def play_button(run: Run, settings: RunSettings) -> None:
 def board_setting(trial: Trial) -> tuple[dict[str, Any], str]:
     """A trial as the board's worker names it, and a sentence on what the worker does not know."""
     coding, unknown = trial.coding, []
-    setting = {"x": EXAMPLE.coding.bits, "most": trial.most_buckets, "budget": None}
+    setting: dict[str, Any] = {"x": EXAMPLE.coding.bits, "most": trial.most_buckets, "budget": None}
     setting |= {"coder": EXAMPLE.coding.coder, "carries": trial.carries}
     if coding.coder in CODERS:
         setting["coder"] = coding.coder

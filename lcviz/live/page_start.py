@@ -53,9 +53,14 @@ def show_example(form: Form) -> None:
             n, _ = st.session_state[_AGREED] = n + 1, setting
         use = n, setting
         problem = problem or unknown
-    words = board.words(use, problem, form.correct_first, press)
     with st.container(key="board"):
-        board.mount(words, {"tried": _use, "start": _press})
+        board.mount(
+            {"tried": _use, "start": _press},
+            use=use,
+            problem=problem,
+            wrong=form.correct_first,
+            started=press,
+        )
 
 
 def _agreed() -> tuple[int, dict[str, Any]]:
@@ -75,7 +80,8 @@ def _use(setting: Mapping[str, Any]) -> None:
         else Coding(budget=max(setting["budget"], LEAST_BUDGET), coder=setting["coder"])
     )
     set_widgets({**widget_values(coding), CARRIES: setting["carries"]})
-    st.session_state[_AGREED] = _agreed()[0], board_setting(Trial(coding, carries=setting["carries"]))[0]
+    known, _ = board_setting(Trial(coding, carries=setting["carries"]))
+    st.session_state[_AGREED] = _agreed()[0], known
 
 
 def _press(start: Mapping[str, Any]) -> None:

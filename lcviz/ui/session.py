@@ -170,7 +170,7 @@ def look_at(run: Run | None) -> None:
     st.session_state[_SEEN] = run
     if run is not None:
         run.watch(visitor(), has_page)
-    remember(_RUN, run and run.id)
+    remember(_RUN, run.id if run else None)
 
 
 def visitor() -> str:

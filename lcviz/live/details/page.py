@@ -7,7 +7,7 @@ import streamlit as st
 from codec.inspect import Codes
 from lcviz.lab.anatomy import EVERY_BITS, Alphabet, promotions
 from lcviz.lab.tuner.candidates import Setting
-from lcviz.live.page_step_slider import viewed_checkpoint
+from lcviz.live.page_step import viewed_checkpoint
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, Checkpoint
 from lcviz.ui import widgets

@@ -16,7 +16,7 @@ function readAddress() {
   const last = GIVEN.recorded ? Infinity : 600;
   const step = parts.get("step") === "newest" ? null : whole("step", 1, last, GIVEN.opens);
   return {
-    page: { tab: parts.get("tab") === "learn" ? "learn" : "live", lecture: parts.has("lecture"), isPlain },
+    page: { tab: parts.get("tab") === "learn" && !HOST ? "learn" : "live", lecture: parts.has("lecture"), isPlain },
     opening: {
       seed: whole("seed", 0, MOST_SEED, GIVEN.seed),
       own,

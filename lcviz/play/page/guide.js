@@ -41,10 +41,10 @@ const GESTURES = [
     told: "One weight, everywhere: its bar in 2, its code word in 4, its stairs below 1.",
   },
   {
-    on: "play",
+    on: HOST ? "kill" : "play",
     ask: ({ setting, dead }) =>
       again(setting) +
-      (dead ? "Press “Race back”." : "Press “Train live”: the training begins anew. Press “Kill it now” while it runs, then “Race back”."),
+      (dead ? "Press “Race back”." : HOST ? "Press “Kill it now”, then “Race back”." : "Press “Train live”: the training begins anew. Press “Kill it now” while it runs, then “Race back”."),
     done: ({ raced }) => raced,
     told: "The price of a crash: iterations until the loss is back. LC is this scheme; SCAR and TOPN have as many bytes, full has many more.",
   },

@@ -7,6 +7,7 @@
  * @property {string} problem why the last one began no run, or what of the settings the example does not know
  * @property {string} wrong why Start cannot be pressed
  * @property {{ n: number, setting: object } | null} use the n-th setting to try
+ * @property {{ pictures: any, state: any } | null} served a run on the server: its facts by place, and what is shown
  */
 
 let hostProblem = "";
@@ -29,6 +30,10 @@ function tellHost() {
 /** @param {HostWords} words */
 function hearHost(words) {
   hostProblem = words.problem;
+  if (words.served) {
+    show("message", hostProblem);
+    return served.show(words.served);
+  }
   const isDone = !pressed || pressed === words.started;
   set(find("start"), { title: words.wrong || "Trains in Python on this server, with the settings in the sidebar.", disabled: Boolean(words.wrong) || !isDone });
   if (isDone) {
@@ -60,11 +65,11 @@ function start() {
 if (HOST) {
   board.classList.add("hosted");
   find("start").onclick = start;
-  listen(closing.signal, "abort", () => {
+  closing.signal.addEventListener("abort", () => {
     clearInterval(startTimer);
     clearTimeout(addressTimer);
     // Another page, or a run, has an address of its own.
-    history.replaceState(history.state, "", location.pathname + location.search);
+    if (worker) history.replaceState(history.state, "", location.pathname + location.search);
   });
   hearHost(HOST.words);
 }

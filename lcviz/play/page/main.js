@@ -7,15 +7,17 @@ const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full s
 
 const address = readAddress();
 const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
-const worker = recorded ? null : startedWorker();
+const served = GIVEN.served ? new ServedRun((data) => hear(data)) : null;
+const run = recorded ?? served; // else the worker trains
+const worker = run ? null : startedWorker();
 let asked = 0; // messages that change what is shown
-/** Tell the worker, or the recorded run, something. Until it is drawn, the page is not settled. */
+/** Tell the worker, or the run in its place, something. Until it is drawn, the page is not settled. */
 const say = (...message) => {
   if (message[0] !== "drawn") {
     asked += 1;
     delete board.dataset.settled;
   }
-  if (recorded) recorded.hear(...message);
+  if (run) run.hear(...message);
   else worker.postMessage(message);
 };
 /** @type {any} an answer of the worker that is not drawn yet */
@@ -42,8 +44,9 @@ function hear(data) {
   waiting = data;
 }
 
-if (recorded) {
-  board.classList.add("recorded");
+board.classList.toggle("recorded", Boolean(recorded));
+board.classList.toggle("served", Boolean(served));
+if (run) {
   say("open", address.opening);
 } else {
   worker.onerror = (event) => fail(event.message);
@@ -74,6 +77,7 @@ function draw(answer) {
   state = answer.state;
   const { pictures } = answer;
   if (recorded) drawRecorded();
+  else if (served) drawServed();
   else drawControls();
   show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
   card("race").hidden = !pictures?.race;
@@ -86,6 +90,7 @@ function draw(answer) {
 function finishDrawing() {
   say("drawn");
   if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
+  if (served) return;
   if (!recorded) guide.hear(state);
   if (HOST) tellHost();
   // Browsers refuse to write the address often.
@@ -136,7 +141,7 @@ listen(window, "afterprint", () => {
 /** What is not as asked for yet. */
 function problem() {
   if (hostProblem) return hostProblem;
-  if (recorded || state.dead || state.saved === state.states) return "";
+  if (run || state.dead || state.saved === state.states) return "";
   return `The whole run is saved like this: ${state.saved} of ${state.states} checkpoints.`;
 }
 
@@ -147,6 +152,16 @@ function drawRecorded() {
   find("step").value = steps.indexOf(shown);
   find("step-told").textContent = `step ${shown}`;
   card("examples").hidden = true;
+}
+
+/** A run on the server has its buttons in the dashboard. The range is that of the whole run. */
+function drawServed() {
+  const { interval, last, newest, step, shown } = state;
+  const slider = find("step");
+  set(slider, { min: interval, max: Math.max(last, interval), step: interval, "aria-valuetext": `step ${shown}${step ? "" : ", the newest"}` });
+  if (slider.matches(":active")) return; // it is held
+  slider.value = step ?? newest;
+  find("step-told").textContent = `step ${shown}`;
 }
 
 /** @type {number | null} */
@@ -202,9 +217,11 @@ find("speed").oninput = (event) => say("speed", SPEEDS[event.target.value]);
 // At the right end the pictures follow the newest checkpoint.
 find("step").oninput = ({ target }) => {
   const value = Number(target.value);
-  if (recorded) say("step", state.recorded[value]);
+  if (served) find("step-told").textContent = value < state.newest ? `step ${value}` : "newest";
+  else if (recorded) say("step", state.recorded[value]);
   else say("step", value < state.newest ? value || 10 : null);
 };
+find("step").onchange = ({ target }) => served && say("step", Number(target.value) < state.newest ? Number(target.value) : null);
 find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin(state);
 find("print").onclick = () => print();
@@ -283,4 +300,4 @@ listen(document, "keydown", (event) => {
 });
 
 openTab();
-if (!lectureIsDue && !recorded && address.page.isPlain && !isRemembered(SEEN)) guide.begin(state);
+if (!lectureIsDue && !run && address.page.isPlain && !isRemembered(SEEN)) guide.begin(state);

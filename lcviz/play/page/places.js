@@ -22,8 +22,14 @@ const drawnBy = new Map();
  * @param {(event: string, value: any) => void} send
  */
 function drawIn(place, data, send) {
-  data = said(data);
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+  if (typeof data === "string") {
+    // What stands in the place of a picture.
+    root.replaceChildren(make("style", {}, PICTURE_STYLE), make("p", { class: "text" }, data));
+    drawnBy.delete(place);
+    return;
+  }
+  data = said(data);
   if (drawnBy.get(place) !== data.picture) {
     // Buckets and equal steps take turns in one place.
     root.replaceChildren(make("style", {}, PICTURE_STYLE), make("div"));
