@@ -11,7 +11,7 @@ from importlib import import_module
 
 import streamlit as st
 
-from lcviz.play import board
+from lcviz.play import page_board
 from lcviz.play.given import recorded
 from lcviz.ui import navigation, picture
 from lcviz.ui.polling import rerun_once
@@ -49,10 +49,10 @@ def show(name: str) -> None:
     if name == "live" and "run" not in st.query_params:
         with st.container(key="unseen"):
             st.title("LC-Checkpoint, live", anchor=False)
-            board.load()
+            page_board.load()
         st.container(key="unshown")
         with st.container(key="board"):
-            board.mount(picture.keep_early("tried", "start"))
+            page_board.mount(picture.keep_early("tried", "start"))
     elif name == "learn" and not st.query_params:  # a link may ask for another state of the page
         with st.container(key="learn"):
             picture.mount(recorded()["learn"], "learn", picture.keep_early("told"))

@@ -14,7 +14,7 @@ from functools import partial
 
 import streamlit as st
 
-from lcviz.play import board
+from lcviz.play import page_board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
     CLOSED,
@@ -61,7 +61,7 @@ def page() -> None:
     unseen = st.container(key="unseen")
     with unseen:
         st.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
-        board.load()
+        page_board.load()
     take_early()
     set_again()
     if attempt := stored_attempt():

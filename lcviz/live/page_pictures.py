@@ -11,7 +11,7 @@ import streamlit as st
 from lcviz.lab.follow_weight import Weight
 from lcviz.lab.progress import Report
 from lcviz.lab.removed_bucket import RemovedBuckets
-from lcviz.play import board
+from lcviz.play import page_board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, PLAYING, Checkpoint, RunSettings, Snapshot
 from lcviz.run.whole_run import Trial
@@ -89,7 +89,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     if race:
         drawn["race"] = race
     interval, last = run.settings.interval, run.settings.stop_after // run.settings.interval
-    board.mount_run(
+    page_board.mount_run(
         {name: one if isinstance(one, str) else one.data for name, one in drawn.items()},
         {
             "interval": interval,

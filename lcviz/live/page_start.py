@@ -10,7 +10,7 @@ import streamlit as st
 import codec
 import demo_models
 from codec import Coding
-from lcviz.play import board
+from lcviz.play import page_board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.run.whole_run import Trial
@@ -54,7 +54,7 @@ def show_example(form: Form) -> None:
         use = n, setting
         problem = problem or unknown
     with st.container(key="board"):
-        board.mount(
+        page_board.mount(
             {"tried": _use, "start": _press},
             use=use,
             problem=problem,

@@ -264,6 +264,15 @@ def make_case() -> Callable[..., Case]:
     return make
 
 
+@pytest.fixture
+def three_saves(create: Callable[..., Run]) -> Run:
+    """A finished run of the server with three deltas, as the example of the tests."""
+    run = create(interval=2, stop_after=6)
+    run.play()
+    assert run.wait(SECONDS).status == "finished"
+    return run
+
+
 def _check_figure(panel: Panel) -> dict[str, Any]:
     figure = panel.figure
     assert isinstance(figure, go.Figure)
@@ -380,8 +389,11 @@ class Page:
         return self.run()
 
     def click(self, key: str) -> Page:
-        """Press a button."""
-        self.at.button(key=key).click()
+        """Press a button, maybe the board's *Start*."""
+        if key == "start" and "start" not in {button.key for button in self.at.button}:
+            self.at.session_state["board-pressed"] = f"press {len(session.all_runs()._runs)}"
+        else:
+            self.at.button(key=key).click()
         return self.run()
 
     def set(self, kind: str, key: str, value: Any) -> Page:
@@ -389,27 +401,29 @@ class Page:
         getattr(self.at, kind)(key=key).set_value(value)
         return self.run()
 
-    @property
-    def step_slider(self) -> Any:
-        """The slider that chooses the step to look into."""
-        (slider,) = (s for s in self.at.slider if str(s.key).startswith("viewed-"))
-        return slider
-
-    @property
-    def follow(self) -> Any:
-        """The toggle that follows the newest step."""
-        (toggle,) = (t for t in self.at.toggle if str(t.key).startswith("follow-"))
-        return toggle
-
-    def follow_newest(self, follow: bool) -> Page:
-        """Turn it."""
-        self.follow.set_value(follow)
+    def look_into(self, step: int | None) -> Page:
+        """Choose a step on the board; None for the newest."""
+        self.at.session_state["remembered-step"] = None if step is None else str(step)
+        if step is None:
+            self.at.query_params.pop("step", None)
+        else:
+            self.at.query_params["step"] = str(step)
         return self.run()
 
-    def look_into(self, step: int) -> Page:
-        """Choose a step."""
-        self.step_slider.set_value(step)
-        return self.run()
+    def told(self, place: str) -> Any | None:
+        """What the page gives our component of that name; None if it is not on the page."""
+        mounts = {e.proto.id.rpartition("-picture-")[2]: e for e in self.at.get("bidi_component")}
+        return json.loads(mounts[place].proto.json)[0] if place in mounts else None
+
+    @property
+    def problem(self) -> str:
+        """What the board says of what is not as asked for."""
+        return str((self.told("board") or self.told("run") or {})["problem"])
+
+    @property
+    def step(self) -> int:
+        """The step that the board shows."""
+        return int((self.told("run") or {})["served"]["state"]["shown"])
 
     @property
     def the_run(self) -> Run:
@@ -425,18 +439,23 @@ class Page:
         self.run()
         return snapshot
 
+    @property
+    def served(self) -> dict[str, Any]:
+        """Facts on the board, by place."""
+        return (self.told("run") or {"served": {"pictures": {}}})["served"]["pictures"]  # type: ignore[no-any-return]
+
     def picture(self, key: str) -> dict[str, Any]:
         """What our own picture of that key draws, its texts as they are read."""
-        (found,) = (
-            e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
-        )
-        return {k: as_read(v) for k, v in worded(json.loads(found.proto.json)[0]).items()}
+        facts = self.served.get(key) or self.told(key)
+        return {k: as_read(v) for k, v in worded(facts).items()}
 
     @property
     def pictures(self) -> set[str]:
         """Keys of all pictures of our own."""
         ids = [e.proto.id for e in self.at.get("bidi_component")]
-        return {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
+        mounts = {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
+        drawn = {name for name, facts in self.served.items() if not isinstance(facts, str)}
+        return (mounts - {"board", "run"}) | drawn
 
     def figure(self, key: str) -> dict[str, Any]:
         """The Plotly panel of that key."""

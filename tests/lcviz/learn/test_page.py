@@ -11,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
-from lcviz.ui import recording
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -115,11 +114,11 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
 def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     moved = [*read_numbers(TRAINED)[:-1], 0.25]
     done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
-    page = learning({recording.TOLD: done | {"live": moved}})
+    page = learning({"early-events": {"told": done | {"live": moved}}})
     shown = data(page)
     assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
     assert (shown["home"], shown["start"]) == (read_numbers(TRAINED), done)
-    assert recording.TOLD not in page.at.session_state
+    assert page.at.session_state["early-events"] == {}
 
 
 def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:

@@ -24,9 +24,6 @@ def test_a_picture_is_plain_json_for_every_x() -> None:
     assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
     assert [one["picture"] for one in found.data["pictures"]] == list(PICTURES) == list(QUESTIONS)
     assert all(one["link"].startswith("glossary?term=") for one in found.data["pictures"])
-    alone = learn_picture(*TEN, TEN[1], Start(), alone=True).data["pictures"]
-    assert {one["link"] for one in alone} == {None}
-    assert [one["help"] for one in alone] == [one["help"] for one in found.data["pictures"]]
     bits = {one["x"]: one["lesson"]["bits"] for one in found.data["lessons"]}
     assert list(bits) == list(BITS)
     assert bits[2] == {"float32": 320, "e": 30, "p": 20, "h": 18}

@@ -18,8 +18,8 @@ from lcviz.live.followed import first_weight, history_of
 from lcviz.live.headline import crash_of
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
+from lcviz.play.board import PAGE, WORKER
 from lcviz.play.given import given
-from lcviz.play.one_file import PAGE, WORKER
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings, Snapshot
 from lcviz.server.runs import EXAMPLE

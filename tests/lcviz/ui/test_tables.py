@@ -52,7 +52,9 @@ def _whole_page(name: str) -> None:
 def test_one_switch_stands_at_the_end_of_each_page_with_pictures(name: str) -> None:
     at = AppTest.from_function(_whole_page, args=(name,), default_timeout=60).run()
     assert not at.exception
-    assert [t.key for t in at.toggle].count("tables") == (name not in ("glossary", "export"))
+    assert [t.key for t in at.toggle].count("tables") == (
+        name not in ("live", "glossary", "export")
+    )
 
 
 def test_a_short_one_is_text_with_grouped_numbers() -> None:
