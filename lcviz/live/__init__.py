@@ -2,8 +2,9 @@
 
 Read in this order:
     page                the whole page: controls, pictures, details
+    page_start          the board with its example, until a run begins
     page_keys           Space and the right arrow
-    page_step_slider    chooses the checkpoint to show
+    page_step           the checkpoint to show
     step_record         its record, as saved or as a visitor tries it
     page_attempt        what a visitor tries
     page_pictures       its pictures, and their reactions to a visitor

@@ -4,7 +4,6 @@ Read in this order:
     session         this visitor's run, and the parts of the server
     navigation      the pages by name
     picture         our own pictures: facts that small JavaScript modules word and draw
-    layout          where Live's pictures stand; recording: the example as a file
     set_widgets     widgets that the page sets, although a person can move them
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common

@@ -125,8 +125,8 @@ def server(
     with _serving(script.with_name("log"), script) as url:
         page = browser.new_page()
         page.goto(url)
-        # Its own example has taken the place of the recording.
-        page.locator("[data-picture=headline][role=group]").wait_for(timeout=5 * PATIENCE)
+        # Everything is imported: the sidebar is there, folded.
+        page.get_by_test_id("stExpandSidebarButton").wait_for(timeout=5 * PATIENCE)
         page.close()
         yield url
 

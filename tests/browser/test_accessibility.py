@@ -50,11 +50,15 @@ COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can 
 def test_axe_finds_nothing(tab: MakeTab) -> None:
     """On every page, in the light and in the dark theme; back on Live, the weight is still
     followed."""
-    visitor = tab(width=800).open(f"/?{VIEW}")
-    line = visitor.page.locator("[role='group'][data-title='One weight']")  # not the recording's
+    visitor = tab(width=800).open(f"/?{VIEW}&iterations=100&speed=full")
+    visitor.expecting(visitor.page.locator(".board[data-settled]")).to_be_visible()
+    visitor.check_accessible("[data-picture=examples]")  # the example
+    visitor.page.get_by_role("button", name="Start live training").click()
+    visitor.expecting(visitor.page.get_by_text("iteration 100 of 100")).to_be_visible()
+    line = visitor.page.locator("[data-title='One weight']")
     visitor.expecting(line).to_contain_text("linear.weight (1, 450)")
     told = line.inner_text()
-    themes = ["light", "dark"]
+    themes, run = ["light", "dark"], visitor.run_id
 
     def check(shown: str) -> None:
         visitor.check_accessible(shown)
@@ -65,7 +69,7 @@ def test_axe_finds_nothing(tab: MakeTab) -> None:
 
     for name, shown in PAGES.items():
         if name in LINKS:
-            visitor.open(LINKS[name])
+            visitor.open(f"{LINKS[name]}&run={run}")
         elif name != "Live":
             visitor.go(name)
         visitor.title(name)

@@ -122,12 +122,9 @@ def test_a_race_is_played_once_and_again_on_a_click(shown: Shown) -> None:
     assert again.count() == 0
 
 
-@pytest.mark.parametrize(
-    ("more", "how"), [({}, {"reduced_motion": "reduce"}), ({"recorded": True}, {})]
-)
-def test_the_end_is_there_at_once(shown: Shown, more: Line, how: dict[str, Any]) -> None:
-    """For whoever wants no motion, and where nothing can be used yet."""
-    page = shown(RACE | more, **how)
+def test_the_end_is_there_at_once(shown: Shown) -> None:
+    """For whoever wants no motion."""
+    page = shown(RACE, reduced_motion="reduce")
     assert page.evaluate(PLAYED) == OVER
     assert page.get_by_role("button", name="See it again").count() == 0
 

@@ -25,9 +25,11 @@ TAG = """selector => {
 TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lcvizTag ?? null)"
 
 # Where the pictures begin, in pixels.
-TOPS = """selector => [...document.querySelectorAll(selector)].map(
-    node => Math.round(node.getBoundingClientRect().top))"""
-PLACES = ".st-key-pictures .stGridCell"
+TOPS = "nodes => nodes.map(node => Math.round(node.getBoundingClientRect().top))"
+
+
+def tops(page: Page) -> tuple[int, ...]:
+    return tuple(page.locator(".board.served .card").evaluate_all(TOPS))
 
 
 def drawing(page: Page, key: str) -> Locator:
@@ -76,19 +78,9 @@ def iteration(page: Page) -> int:
     return int(found[1])
 
 
-def step_thumb(page: Page) -> Locator:
-    """The thumb of the slider of steps."""
-    return page.locator(".st-key-steps").get_by_role("slider")
-
-
 def step_slider(page: Page) -> Locator:
-    """The slider's thumb, focused, once it takes keys: while a followed run plays it does not."""
-    settled(page)
-    thumb = step_thumb(page)
-    expecting(thumb).to_be_enabled()
-    thumb.focus()
-    expecting(thumb).to_be_focused()
-    return thumb
+    """The slider of steps, on the board."""
+    return page.get_by_role("slider", name="Step to show")
 
 
 def start(page: Page) -> None:
@@ -99,12 +91,12 @@ def start(page: Page) -> None:
 
 def check_order(page: Page, n: int) -> None:
     """n iterations, each later than the one before, while the layout stands still."""
-    seen, tops = [iteration(page)], {tuple(page.evaluate(TOPS, PLACES))}
+    seen, places = [iteration(page)], {tops(page)}
     while len(seen) < n:
         expecting(whereabouts(page)).not_to_contain_text(f"iteration {seen[-1]} of")
         seen.append(iteration(page))
-        tops.add(tuple(page.evaluate(TOPS, PLACES)))
-    assert len(tops) == 1  # texts take as many lines at every tick
+        places.add(tops(page))
+    assert len(places) == 1  # texts take as many lines at every tick
     assert seen == sorted(set(seen))
 
 
@@ -142,11 +134,9 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     visitor = tab().open("/?iterations=3000&interval=1&details=true")
     page = visitor.page
     start(page)
-    # Neither the example's pictures, nor the base, which has none.
-    for step in (20, 0):
-        expecting(heading_of(page, step)).to_have_count(0)
+    expecting(page.locator(".board.served")).to_have_count(1)
+    expecting(page.locator(".board")).to_have_count(1)  # the example is gone
     expecting(heading(page)).to_have_count(1)
-    expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
     first = heading(page).text_content()
     check_same_nodes(page)
     expecting(heading(page)).not_to_have_text(first)
@@ -157,7 +147,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     stopped = iteration(page)
     expecting(heading_of(page, stopped)).to_be_visible()
     assert iteration(page) == stopped
-    expecting(step_thumb(page)).to_have_value(str(stopped))
+    expecting(step_slider(page)).to_have_value(str(stopped))
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
     expecting(heading_of(page, stopped + 1)).to_be_visible()
@@ -236,16 +226,17 @@ def test_keys_and_reset(tab: MakeTab) -> None:
     visitor.check()
 
 
-def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
-    visitor = tab().open("/?details=true&step=600")
+def test_a_run_and_its_steps_by_keyboard(tab: MakeTab) -> None:
+    visitor = tab().open("/?details=true&iterations=600&speed=full")
     page = visitor.page
+    start(page)
+    expecting(whereabouts(page)).to_contain_text("iteration 600 of 600, finished")
     for key in PANELS:
         expecting(drawing(page, key)).to_be_visible()
         expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
     for name in PICTURES:
         expecting(picture(page, name)).to_be_visible()
     expecting(heading_of(page, 600)).to_be_visible()
-    assert visitor.run_id is None
     visitor.settled()
 
     # Nothing overlaps in either theme; pictures follow the theme when they are next drawn.
@@ -254,8 +245,7 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     page.emulate_media(color_scheme="dark")
 
     before = {key: drawing(page, key).inner_html() for key in PANELS}
-    thumb = step_slider(page)
-    thumb.press("ArrowLeft")
+    step_slider(page).press("ArrowLeft")
     expecting(heading_of(page, 590)).to_be_visible()
     # The details follow a single press: nothing else would draw them.
     expecting(page.get_by_text("Inside the checkpoint of step 590")).to_be_visible()
@@ -273,7 +263,9 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
     expecting(written(page, "huffman", "zero")).to_have_count(1)
     step_slider(page).press("Home")
-    expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
+    expecting(heading_of(page, 10)).to_be_visible()
+    step_slider(page).press("End")  # the newest is followed again
+    page.wait_for_function("!location.search.includes('step=')")
     visitor.check()
 
 

@@ -279,5 +279,5 @@ def test_letters_above_dots_stay_apart(alone: Callable[..., Page]) -> None:
 def pictures(alone: Callable[..., Page]) -> Page:
     """The pictures as they are in one file, without a server: nothing goes over the network."""
     track, live = map(read_numbers, (TRACK, TRAINED))
-    data = learn_picture(track, live, live, Start(), alone=True).data
+    data = learn_picture(track, live, live, Start()).data | {"alone": True}
     return alone("learn", data, width=1280, height=1000, reduced_motion="reduce")

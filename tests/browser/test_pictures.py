@@ -1,21 +1,19 @@
-"""Pictures alone: labels are whole, a finger drags to the end, and a recording cannot be used."""
+"""Pictures alone: labels are whole, keys reach their parts, a finger drags to the end."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lcviz.ui import picture, recording
+from lcviz.play.given import recorded
+from tests.played import facts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Alone = Callable[..., "Page"]
-RECORDED = json.loads(recording.FILE.read_text())
 HALF_SEEN = """() => {
     const end = document.querySelector('.words').getBoundingClientRect().bottom;
     return [...document.querySelectorAll('.row > span')].map(node => node.getBoundingClientRect())
@@ -27,8 +25,8 @@ NAME = "blocks.0.attention.projection.weight"
 
 
 def shown(alone: Alone, name: str, width: int = 390, **more: Any) -> Page:
-    """A recorded picture with other data."""
-    return alone(name, RECORDED["pictures"][name] | more, width)
+    """A picture of the example with other data."""
+    return alone(name, facts()[name] | more, width)
 
 
 def test_rows_of_code_words_are_whole_and_shares_say_what_they_are(alone: Alone) -> None:
@@ -37,7 +35,7 @@ def test_rows_of_code_words_are_whole_and_shares_say_what_they_are(alone: Alone)
     page = shown(alone, "bits", words=words)
     for width in (330, 390, 414, 480):
         page.set_viewport_size({"width": width, "height": 500})
-        page.evaluate("show", RECORDED["pictures"]["bits"] | {"words": words, "nbytes": width})
+        page.evaluate("show", facts()["bits"] | {"words": words, "nbytes": width})
         assert page.evaluate(HALF_SEEN) == 0
     shared = {"title": "context code", "a_title": "a context code"}
     words = [word | {"bits": "5.1", "sign": 0}]
@@ -56,7 +54,7 @@ def test_parts_are_reached_by_arrow_keys(alone: Alone) -> None:
     assert page.locator("g.bars > g[tabindex='0']").count() == 1
     bars.nth(1).press("Enter")
     assert page.evaluate("sent.at(-1)[0]") == "bucket"
-    data = RECORDED["pictures"]["buckets"]
+    data = facts()["buckets"]
     page.evaluate("show", data | {"buckets": data["buckets"][1:]})  # its place among them changes
     assert bars.first.evaluate("bar => bar === document.activeElement")
     page = shown(alone, "weights")
@@ -84,14 +82,15 @@ FAR = 160  # pixels: a browser that takes a drag for scrolling ends it after 15 
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "handle"),
+    ("name", "handle"),
     [
-        ("buckets", RECORDED["pictures"]["buckets"], "circle.handle"),
-        ("learn", RECORDED["learn"], "[data-picture=delta] circle[role=slider] >> nth=1"),
+        ("buckets", "circle.handle"),
+        ("learn", "[data-picture=delta] circle[role=slider] >> nth=1"),
     ],
 )
-def test_a_finger_drags_to_the_end(alone: Alone, name: str, data: Any, handle: str) -> None:
+def test_a_finger_drags_to_the_end(alone: Alone, name: str, handle: str) -> None:
     """To the right and a little down; the page beneath does not scroll."""
+    data = recorded()["learn"] if name == "learn" else facts()[name]
     page = alone(name, data, 390, 600, has_touch=True, is_mobile=True)
     page.add_style_tag(content="body { height: 3000px }")
     dragged = page.locator(handle)
@@ -106,49 +105,3 @@ def test_a_finger_drags_to_the_end(alone: Alone, name: str, data: Any, handle: s
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     assert page.evaluate("[window.lost ?? false, scrollY]") == [False, 0]
     assert dragged.bounding_box()["x"] - before["x"] == pytest.approx(FAR, abs=30)
-
-
-DRAW = """([name, data]) => {
-    const id = `host-${name}`;
-    const host = document.getElementById(id) ?? document.createElement("div");
-    host.id = id;
-    document.body.append(host);
-    const nothing = () => {};
-    const parts = { parentElement: host, setTriggerValue: nothing, setStateValue: nothing };
-    window[`draw-${data.picture}`]({ data, ...parts });
-}"""
-
-
-def focused(page: Page) -> set[str]:
-    """What the Tab key comes to."""
-    found = set()
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        found.add(str(page.evaluate("document.activeElement.tagName")))
-    return found
-
-
-def test_nothing_in_a_recording_can_be_used(browser: Any) -> None:
-    """Once the pictures of a run come in their places, they can be."""
-    with browser.new_page() as page:
-        page.add_style_tag(content=picture.style())
-        for name, data in RECORDED["pictures"].items():
-            script = picture.drawing(data["picture"])
-            drawn = "one => draw({ ...one, data: said(one.data) })"
-            script += f"\nwindow['draw-{data['picture']}'] = {drawn};"
-            page.add_script_tag(content=script, type="module")
-            page.wait_for_function(f"() => window['draw-{data['picture']}']")
-            page.evaluate(DRAW, [name, data | {"recorded": True}])
-        images = page.get_by_role("img", name=re.compile("^A recording[.] "))
-        assert images.count() == len(RECORDED["pictures"])
-        assert focused(page) == {"BODY"}
-        handle, choices = page.locator("circle.handle"), page.locator(".choices").first
-        opacity = "node => getComputedStyle(node).opacity"
-        assert not handle.is_visible()
-        assert choices.evaluate(opacity) == "0.45"
-        for name, data in RECORDED["pictures"].items():
-            page.evaluate(DRAW, [name, data])
-        assert images.count() == 0
-        assert handle.is_visible()
-        assert choices.evaluate(opacity) == "1"
-        assert focused(page) > {"circle", "BUTTON"}

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 SIZES = ((1280, 720), (1024, 768), (390, 844))
+# What the page shows, before its script has run undefined.
+STATE = """Object.defineProperty(window, "state", { get: () => {
+    try { return board.state; } catch { return undefined; }
+} });"""
 PLACES = ("weights", "buckets", "bits", "weight", "loss", "examples")
 
 
@@ -53,6 +57,7 @@ def opened(browser: Browser, file: Path) -> Iterator[Callable[..., Page]]:
             offline=True, viewport={"width": width, "height": height}, **options
         )
         contexts.append(context)
+        context.add_init_script(STATE)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -75,7 +80,7 @@ def told(page: Page, place: str) -> Locator:
 
 def settled(page: Page) -> None:
     """Wait until everything that was asked for is computed and drawn."""
-    page.locator("body[data-settled]").wait_for()
+    page.locator(".board[data-settled]").wait_for()
 
 
 def test_it_opens_where_errors_show(opened: Callable[..., Page]) -> None:
@@ -186,7 +191,7 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
     settled(page)
     assert page.evaluate(COVERED) == ""
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.locator("header #guide").wait_for()
+    page.locator(".top #guide").wait_for()
 
 
 def test_back_returns_to_the_tab_before(opened: Callable[..., Page]) -> None:
@@ -432,13 +437,16 @@ def test_live_offers_the_page(
     tab: Callable[..., Any], opened: Callable[..., Page], tmp_path: Path
 ) -> None:
     """With the seed, the step and the setting of the visitor."""
-    visitor = tab().open("/?bits=1&seed=4")
-    visitor.expecting(
-        visitor.page.get_by_text("only a try: the example has 2 bits")
-    ).to_be_visible()
+    visitor = tab().open("/?seed=4&iterations=20&speed=full")
+    page = visitor.page
+    page.get_by_role("button", name="Start live training").click()
+    visitor.expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
     visitor.settled()
-    with visitor.page.expect_download() as download:
-        visitor.page.get_by_role("button", name="Open without a server").click()
+    page.locator("[data-place=buckets]").get_by_role("button", name="1", exact=True).click()
+    visitor.expecting(page.get_by_text("only a try: the run has 2 bits")).to_be_visible()
+    visitor.settled()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Open without a server").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     visitor.check()

@@ -22,7 +22,7 @@ def test_the_recording_is_the_example() -> None:
 def test_nothing_heavy_is_imported_for_it() -> None:
     code = (
         "import sys, lcviz.welcome\n"
-        "heavy = ('torch', 'numba', 'pandas', 'plotly', 'codec', 'demo_models')\n"
+        "heavy = ('torch', 'numba', 'pandas', 'codec', 'demo_models')\n"
         "print(*(m for m in heavy if m in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -69,7 +69,7 @@ function frame({ data, parentElement }) {
   write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
   about.textContent = data.about ?? "";
   write(figure.querySelector("p.text"), data.text, data.terms);
-  announce(figure, data, `${data.title}. ${data.text}`);
+  announce(figure, `${data.title}. ${data.text}`);
   return { figure, controls, body: figure.querySelector(".body") };
 }
 
@@ -113,14 +113,13 @@ function term(shown, { help, link }) {
   return whole;
 }
 
-/** A button in the corner that copies the picture for a slide; a recording has none. */
+/** A button in the corner that copies the picture for a slide. */
 function offerCopy(figure, data) {
   let button = figure.querySelector(":scope > .copy");
   if (!button) {
     button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
     figure.append(button);
   }
-  set(button, { hidden: Boolean(data.recorded) });
   button.onclick = async () => {
     button.textContent = "…";
     const copied = await copyPicture(figure, plain(data.title));
@@ -182,12 +181,9 @@ async function drawnPicture(figure) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-/** What a screen reader says of a picture. A recording is one image: nothing in it can be used. */
-function announce(figure, data, text) {
-  const recorded = Boolean(data.recorded);
-  text = plain(text);
-  set(figure, { role: recorded ? "img" : "group", "aria-label": recorded ? `A recording. ${text}` : text });
-  for (const part of figure.children) set(part, { inert: recorded });
+/** What a screen reader says of a picture. */
+function announce(figure, text) {
+  set(figure, { "aria-label": plain(text) });
 }
 
 const ANSWER = 2000; // milliseconds until what was asked for and did not come is taken back

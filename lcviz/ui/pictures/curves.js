@@ -28,7 +28,7 @@ export default function (component) {
  */
 function play(svg, data, controls, text) {
   const last = Math.max(0, ...data.lines.filter((line) => line.label !== "").map((line) => line.x.at(-1)));
-  const moves = Boolean(data.play && last) && !data.recorded && !still();
+  const moves = Boolean(data.play && last) && !still();
   each(
     controls,
     moves ? ["See it again"] : [],

@@ -43,7 +43,7 @@ export default function (component) {
   set(status, { hidden: Boolean(data.kept) }); // what is tried takes its place: nothing moves
   set(back.parentElement, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
-  announce(figure, data, data.text);
+  announce(figure, data.text);
 }
 
 /** Numbers, each above what it is. */

@@ -141,7 +141,7 @@ def test_a_finished_run(live: Live, three_saves: Run) -> None:
     page = live(run=three_saves.id, tables="true")
     assert (page.charts, page.pictures) == (PANELS, PICTURES)
     assert shown_step(page) == 6
-    assert not page.texts("error") + page.texts("warning") + page.texts("info")
+    assert not page.texts("error") + page.texts("warning")
     assert not [c for c in page.at.segmented_control if c.label == "What is saved"]
     for element in page.at.get("plotly_chart"):
         assert element.proto.alt.endswith(".")

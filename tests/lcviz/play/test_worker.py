@@ -18,13 +18,11 @@ from lcviz.live.followed import first_weight, history_of
 from lcviz.live.headline import crash_of
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
-from lcviz.play.board import PAGE, WORKER
 from lcviz.play.given import given
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, RunSettings, Snapshot
 from lcviz.server.runs import EXAMPLE
-from lcviz.ui.picture import FOLDER
-from tests.node import in_node
+from tests.played import DRAW, computed
 
 Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 ITERATIONS = 100
@@ -45,13 +43,6 @@ TRAIN = """async ([given, seed, iterations, batches]) => {
         live: run.live.map(one => one.loss),
         saved: run.own.checkpoints.map(one => [one.step, one.nbytes, one.restored.loss]),
     };
-}"""
-# All pictures of a step of the example.
-DRAW = """async ([given, step]) => {
-    const player = await playerOf(given);
-    while (!player.run.finished) player.run.advance();
-    player.step = step;
-    return picturesOf(player.view());
 }"""
 # At the size of x = 1, equal steps have no room in some steps: the budget that is then tried, how
 # many weights each checkpoint moves, and what the page says of it.
@@ -94,20 +85,6 @@ TARGET = """async given => {
     while (player.working) await new Promise(resolve => setTimeout(resolve, 1));
     return player.told;
 }"""
-SAID = (FOLDER / "words.js", FOLDER / "steps" / "said.js")
-PLAYER = """
-async function playerOf(given) {
-    const bytes = await inflated(given.digits);
-    const split = given.train * (SOURCE_PIXELS + 1);
-    const [train, heldOut] = [bytes.subarray(0, split), bytes.subarray(split)].map(digitsOf);
-    return new Player({ train, heldOut }, given.sizes, given.coders, () => {});
-}
-"""
-
-
-def computed(function: str, argument: Any) -> Any:
-    """What the worker computes; its last file, for messages, stays out."""
-    return in_node([*WORKER[:-1], *SAID, PAGE[0], PLAYER], function, argument)
 
 
 @pytest.fixture

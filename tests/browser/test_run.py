@@ -1,4 +1,4 @@
-"""The example's pictures on Live, by pointer; each is copied as a PNG."""
+"""The pictures of a run on Live, by pointer; each is copied as a PNG."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ BARS, RIM = "g.bars > g", "g.bars > g:has(rect[stroke-width='3'])"
 
 def opened(tab: MakeTab) -> tuple[Any, Any, Any]:
     """A tab where a weight is followed; its page; the place of the followed weight's name."""
-    visitor = tab(width=1280).open("/?step=600&weight=linear.weight:1234")
+    visitor = tab(width=1280).open("/?iterations=600&speed=full&weight=linear.weight:1234")
+    visitor.page.get_by_role("button", name="Start live training").click()
+    status = visitor.page.locator("[data-picture=headline]")
+    visitor.expecting(status).to_contain_text("iteration 600 of 600, finished")
     followed = visitor.page.locator("[data-title='One weight'] .about")
     visitor.expecting(followed).to_have_text("linear.weight (1, 450)")
     visitor.settled()
@@ -56,7 +59,7 @@ def test_by_pointer(tab: MakeTab) -> None:
     back = page.get_by_role("button", name="Back", exact=True)
     expecting(back).to_be_visible()
     assert places() == before
-    expecting(headline).to_contain_text("only a try: the example has 2 bits")
+    expecting(headline).to_contain_text("only a try: the run has 2 bits")
     saved = page.get_by_text("Saved as you try")
     expecting(saved.first).to_be_visible()
     back.click()
