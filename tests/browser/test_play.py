@@ -394,13 +394,26 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
     expect(question).to_have_text("Which changes can wait?")
     shown = [place for place in PLACES if page.locator(f"[data-place={place}]").is_visible()]
     assert shown == ["buckets"]
-    assert page.locator("[data-place=buckets]").bounding_box()["width"] > 900
     sentence = page.locator("#lecture p")
     assert not sentence.is_visible()
     page.keyboard.press("s")
     expect(sentence).to_be_visible()
+    for place in ("bits", "weight", "loss", "examples", "race"):
+        page.keyboard.press("ArrowRight")
+        slide = page.locator(f"[data-place={place}]")
+        expect(slide).to_be_visible()
+        settled(page)
+        box = slide.bounding_box()
+        # The screen is filled, beside what is on the right.
+        assert 850 <= box["x"] + box["width"] <= 930, place
+        assert 480 <= box["y"] + box["height"] <= 720, place
+    expect(page.locator("[data-place=race] svg").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#lecture")).to_be_hidden()
+    # The crash that the race needed is undone.
+    page.wait_for_function("!state.dead && state.step === 100")
+    expect(page.locator("[data-place=race]")).to_be_hidden()
+    settled(page)
     pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
     assert pages == 1
 

@@ -1,14 +1,14 @@
 // Lecture mode: one picture at a time in large type, with its question; and a handout of one page.
 
-// Place -> question, and what a speaker may say.
+// Place, question, what explains it on paper, and what a speaker may ask for besides.
 const SLIDES = [
-  ["weights", "What has to be stored?", "A checkpoint is what a training restarts from after a crash. Only the difference from what a restart would load has to be stored. Orange moves up, blue down; grey weights stay as they are for now."],
-  ["buckets", "Which changes can wait?", "Changes are sorted by exponent and sign. The buckets of the largest changes get a slot. All members of a bucket become one value."],
-  ["bits", "Why are 32 bits a number too many?", "Few different values are left, and most are zero. Frequent ones get short code words."],
-  ["weight", "Where does what was dropped go?", "It stays in the next difference, which starts from what a restart would load. The orange stairs follow the blue line: late, but they follow."],
-  ["loss", "What does a restart lose?", "Both curves, of the model in training and of what a restart would load. Now keep only one slot, and then switch the track off."],
-  ["examples", "Can the restored model still read?", "Above what the live model reads, below what a restart would read after this checkpoint."],
-  ["race", "What does a crash cost?", "The iterations until the loss is back. Full checkpoints are exact and large; SCAR and TOPN get as many bytes as LC."],
+  ["weights", "What has to be stored?", "A checkpoint is what a training restarts from after a crash. Only δ has to be stored: the difference between the weights in training, u, and those that a restart would load, ũ. Orange weights move up, blue ones down. Grey weights stay as they are for now."],
+  ["buckets", "Which changes can wait?", "All changes of one sign and one power of two share a bucket, and become one value, its level. The x bits of priority promotion name 2ˣ − 1 buckets: those of the largest changes. All smaller changes become 0, and wait.", "Drag the cut."],
+  ["bits", "Why are 32 bits a number too many?", "Few different values are left, and nearly all of them are 0. A Huffman code gives frequent values short words. The run-length code also counts the zeros between two changes, and writes one word for all of them."],
+  ["weight", "Where does what was dropped go?", "It is not lost. The next δ starts from what a restart would load, so it holds all that earlier ones left out. ũ follows u in steps: late, but it follows."],
+  ["loss", "What does a restart lose?", "Both curves are losses on digits that the training never sees: of the model in training, and of the model that a restart would load. Early checkpoints lag behind. Later ones catch up, as δ becomes smaller.", "Keep only one slot. Then switch the track off."],
+  ["examples", "Can the restored model still read?", "Ten digits that the training never sees. Above stands what the model in training reads, below what a restart would read after this checkpoint. What differs is what the missing bytes cost."],
+  ["race", "What does a crash cost?", "Four ways to save the same training crash at the same iteration. The price is how many iterations each needs until its loss is back. Full checkpoints are exact and large. SCAR and TOPN save the blocks or the weights that changed most, in as many bytes as LC."],
 ];
 
 if (GIVEN.recorded) {
@@ -18,6 +18,8 @@ if (GIVEN.recorded) {
 }
 
 for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": sentence });
+
+const CARD = 400; // pixels, the width that a picture is drawn for
 
 /** Shows one slide after the other. */
 class Lecture {
@@ -29,46 +31,88 @@ class Lecture {
     [this.bar, this.find] = [bar, find];
     this.at = 0;
     this.on = false;
-    for (const [name, act] of Object.entries({ back: () => this.go(-1), next: () => this.go(1), speak: () => this.speak(), crash: () => this.crash(), end: () => this.end() }))
+    this.crashed = false; // by this lecture
+    listen(window, "resize", () => this.on && this.fit());
+    for (const [name, act] of Object.entries({ back: () => this.go(-1), next: () => this.go(1), speak: () => this.speak(), end: () => this.end() }))
       bar.querySelector(`[data-lecture=${name}]`).onclick = act;
   }
 
   begin() {
     this.on = true;
+    this.step = state.step;
+    // Above everything: on the dashboard the board is a part of its page.
+    board.popover = "manual";
+    board.showPopover();
+    board.classList.add("lecture");
+    this.bar.hidden = false;
     this.go(0);
     this.bar.querySelector("[data-lecture=next]").focus();
   }
 
   end() {
     this.on = false;
+    this.unfit();
+    board.hidePopover();
+    board.removeAttribute("popover");
     board.classList.remove("lecture");
-    find("begin-lecture").focus();
     this.bar.hidden = true;
-    for (const card of ROOT.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
+    if (this.crashed && state.dead) {
+      say("goOn");
+      say("step", this.step); // a crash shows the newest
+    }
+    this.crashed = false;
+    drawPictures();
+    find("begin-lecture").focus();
   }
 
-  /** The slides whose pictures are there; the race can still be run. */
+  /** The slides whose pictures are there; where the worker trains, the race can be run. */
   get slides() {
-    return SLIDES.filter(([name]) => this.find(name).hidden === false || (name === "race" && !GIVEN.recorded));
+    return SLIDES.filter(([name]) => this.find(name).hidden === false || (name === "race" && worker));
   }
 
   /** @param {number} by */
   go(by) {
     const { slides } = this;
+    this.unfit();
     this.at = Math.min(Math.max(this.at + by, 0), slides.length - 1);
-    board.classList.add("lecture");
-    this.bar.hidden = false;
-    for (const card of ROOT.querySelectorAll(".shown-slide")) card.classList.remove("shown-slide");
-    const [name, question, sentence] = slides[this.at];
-    this.find(name).classList.add("shown-slide");
+    const [name, question, sentence, speaker = ""] = slides[this.at];
+    const isRace = name === "race";
+    this.card = this.find(name);
+    this.card.classList.add("shown-slide");
     this.bar.querySelector("h1").textContent = question;
-    this.bar.querySelector("p").textContent = sentence;
-    this.bar.querySelector("[data-lecture=crash]").hidden = name !== "race";
+    this.bar.querySelector("p").textContent = `${sentence} ${speaker}`;
     this.bar.querySelector("[data-lecture=place]").textContent = `${this.at + 1} of ${slides.length}`;
+    if (isRace && this.card.hidden) this.crash();
+    this.fit();
+  }
+
+  /** Make the slide as large as the screen lets it be. */
+  fit() {
+    const { card } = this;
+    if (!card) return;
+    const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
+    set(card, { style: `width: ${natural}px`, "data-higher": null });
+    drawPictures();
+    const zoom = Math.min(width / natural, height / card.offsetHeight);
+    set(card, { style: `width: ${Math.floor(width / zoom)}px; zoom: ${zoom}` });
+    // What is left below goes to a curve or an image; its texts may then take another line.
+    let higher = 0; // pixels
+    for (let i = 0; i < 3; i++) {
+      higher += Math.floor(height / zoom - card.getBoundingClientRect().height / zoom);
+      set(card, { "data-higher": Math.max(higher, 0) });
+      drawPictures();
+    }
+  }
+
+  unfit() {
+    this.card?.classList.remove("shown-slide");
+    if (this.card) set(this.card, { style: null, "data-higher": null });
+    this.card = null;
   }
 
   /** Crash the training, and race back. */
   crash() {
+    this.crashed = true;
     say("crash");
     say("race");
   }

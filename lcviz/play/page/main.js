@@ -3,6 +3,7 @@
 // ROOT: what holds the board's elements: the document, or a component's shadow. GIVEN: what it begins
 // with, see given.py. HOST: the dashboard around it, or null: send(event, value) tells it something.
 
+const PAPER = 735; // pixels, the height of A4 in landscape without margins
 const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
 
 const address = readAddress();
@@ -97,6 +98,7 @@ function finishDrawing() {
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => writeAddress(state, entry()), 300);
   if (lectureIsDue) lecture.begin();
+  else if (lecture.on && !card("race").hidden && lecture.card === card("race")) lecture.fit();
   lectureIsDue = false;
 }
 
@@ -131,7 +133,12 @@ function heardFrom(event, value) {
 listen(window, "beforeprint", () => {
   board.classList.add("paper");
   find("handout-link").textContent = location.protocol === "file:" ? "" : location.href;
-  drawPictures();
+  // As large as one page lets it be.
+  for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {
+    board.style.setProperty("--zoom", zoom.toFixed(2));
+    drawPictures();
+    if (board.scrollHeight <= PAPER) break;
+  }
 });
 listen(window, "afterprint", () => {
   board.classList.remove("paper");

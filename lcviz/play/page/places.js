@@ -30,6 +30,7 @@ function drawIn(place, data, send) {
     return;
   }
   data = said(data);
+  if (place.dataset.higher && data.height) data = { ...data, height: data.height + Number(place.dataset.higher) };
   if (drawnBy.get(place) !== data.picture) {
     // Buckets and equal steps take turns in one place.
     root.replaceChildren(make("style", {}, PICTURE_STYLE), make("div"));

@@ -144,7 +144,7 @@ function drawCut(line, group, svg, body, data, room, send) {
     "aria-valuetext": slots(body.cut, data),
   });
   const right = above < width * 0.6;
-  label.textContent = `drag · ${slots(body.cut, data)}`;
+  label.replaceChildren(make("tspan", { class: "drag" }, "drag · "), slots(body.cut, data));
   set(label, { x: above + (right ? 12 : -12), y: 14, "text-anchor": right ? "start" : "end" });
 
   const order = [...data.buckets].sort((a, b) => a.rank - b.rank);

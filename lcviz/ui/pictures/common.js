@@ -156,9 +156,8 @@ async function drawnPicture(figure) {
     const image = make("img", { src: canvases[i].width ? canvases[i].toDataURL() : "", style: canvas.getAttribute("style"), class: canvas.className });
     canvas.replaceWith(image);
   });
-  const useless = ".copy, .told, [hidden], .choices button[aria-pressed=false], .handle";
+  const useless = ".copy, .told, [hidden], .choices button[aria-pressed=false], .handle, .drag";
   for (const part of copy.querySelectorAll(useless)) part.remove();
-  for (const label of copy.querySelectorAll(".slots")) label.textContent = label.textContent.replace("drag · ", "");
   const styles = [...figure.getRootNode().querySelectorAll("style")].map((style) => style.textContent).join("\n");
   const own = getComputedStyle(figure);
   const variables = [...new Set(styles.match(/--st-[\w-]+/g))].map((name) => `${name}: ${own.getPropertyValue(name)};`);
