@@ -84,12 +84,11 @@ def _kinds(record: StepRecord) -> list[dict[str, Any]]:
     return [weights, *moments] if moments else []
 
 
-def tried_settings(own: Trial, tried: Trial | None, *, is_example: bool) -> dict[str, Any]:
+def tried_settings(own: Trial, tried: Trial | None) -> dict[str, Any]:
     """How a run is saved, and how a visitor tries to save it; None each without a trial."""
     if tried is None:
-        return {"own": None, "tried": None, "owner": "run"}
-    owner = "example" if is_example else "run"
-    return {"own": _setting(own), "tried": _setting(tried), "owner": owner}
+        return {"own": None, "tried": None}
+    return {"own": _setting(own), "tried": _setting(tried)}
 
 
 def _setting(trial: Trial) -> dict[str, Any]:

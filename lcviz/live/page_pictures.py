@@ -22,7 +22,6 @@ from lcviz.text import percent_text
 from lcviz.ui import picture, session, widgets
 from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET
 from lcviz.ui.picture import Events, Picture
-from lcviz.ui.session import is_example
 
 from .bits_picture import bits_picture
 from .buckets_picture import ERROR, STEPS, Worth, bits_that_keep, buckets_picture
@@ -130,7 +129,7 @@ def pictures(
     no_weights = f"The weights of step {record.step} are no longer kept: choose a later step."
     status = status_of(snapshot, run.settings.stop_after, run.speed)
     tried = trial_run.replay.trial if trial_run else None
-    settings = tried_settings(Trial(run.settings.coding), tried, is_example=is_example(run))
+    settings = tried_settings(Trial(run.settings.coding), tried)
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
     trial_cost = _trial_cost(snapshot, subject)
     if trial_run:  # a crash of the run as it is tried, not the one that happened

@@ -192,7 +192,7 @@ def _pictures(
     followed = follow(weight, record.step, before, after, record.alphabets, record.codes)
     image = Image.of(record, drawable(after)[0], None)
     history = WeightHistory(followed)
-    settings = tried_settings(Trial(Coding()), None, is_example=False)
+    settings = tried_settings(Trial(Coding()), None)
     uniform = any(a.uniform for a in record.alphabets)
     drawn = {
         "headline": headline(record, checkpoints, None, None, None, settings),

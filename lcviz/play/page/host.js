@@ -68,9 +68,9 @@ if (HOST) {
   closing.signal.addEventListener("abort", () => {
     clearInterval(startTimer);
     clearTimeout(addressTimer);
-    // Another page, or a run, has an address of its own.
-    if (worker) history.replaceState(history.state, "", location.pathname + location.search);
   });
+  // A run on the server has an address of its own.
+  if (served && location.hash) History.prototype.replaceState.call(history, history.state, "", location.pathname + location.search);
   hearHost(HOST.words);
 }
 

@@ -124,7 +124,7 @@ def test_what_the_board_has_tried_is_how_a_run_is_saved(bare: Live, monkeypatch:
     assert page.the_run.settings.coding == Coding(1, coder="huffman")
     assert page.at.select_slider(key="bits").value == 1
     assert page.at.toggle(key="carries").value is False  # still tried, on the run
-    assert page.picture("headline")["kept"] == "only a try: the run has the track until Reset"
+    assert page.picture("headline")["kept"] == "only a try: the run has the track"
 
 
 def test_a_budget_that_the_board_has_tried(bare: Live, monkeypatch: Patch) -> None:
@@ -513,7 +513,7 @@ def test_without_the_track_what_is_left_out_is_lost(bare: Live, three_saves: Run
     """The switch tries the same bits from the first checkpoint on, without carrying over."""
     page = bare(run=three_saves.id, carries="false")
     top = page.picture("headline")
-    assert top["kept"] == "only a try: the run has the track until Reset"
+    assert top["kept"] == "only a try: the run has the track"
     assert page.picture("buckets")["text"].endswith("Paler ones are lost. Log scale.")
     assert page.picture("weights")["captions"]["written"].endswith("left of δ is lost.")
     lines = {line["name"]: line["y"] for line in page.picture("loss")["lines"]}

@@ -156,7 +156,7 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
 
     def tried() -> bool:
         top = page.picture("headline")
-        tried = "only a try: the run has 2 bits until Reset"
+        tried = "only a try: the run has 2 bits"
         assert (top["kept"] == tried) == (top["sizes"] != sizes)
         return top["kept"] is not None
 

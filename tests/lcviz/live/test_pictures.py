@@ -375,7 +375,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     shown, snapshot = newest(run), run.snapshot()
     saved, crash = snapshot.checkpoints, crash_of(snapshot, shown.step)
     status, own = status_of(snapshot, 6, None), Trial(run.settings.coding)
-    untried = tried_settings(own, None, is_example=False)
+    untried = tried_settings(own, None)
     reads = reads_of(True, 0.875, 0.8125)
     data = check(headline(shown, saved, status, crash, reads, untried))
     assert data["share"] == shown.nbytes / 31_400
@@ -395,19 +395,19 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     first = check(headline(saved_record(run, saved[1]), saved, status, crash, None, untried))
     assert plain(first["so_far"]).startswith("up to step 1: 62.8 kB → ")
     trial = Trial(Coding(1, scope="tensor", coder="huffman"), carries=False)
-    every = tried_settings(own, trial, is_example=False)
+    every = tried_settings(own, trial)
     sizes = {c.step: 100 for c in saved[1:]}
     other = check(headline(retry(run, Coding(1)), saved, status, crash, None, every, sizes))
     kept = "2 bits, run-length Huffman, one code and the track"
-    assert other["kept"] == f"only a try: the run has {kept} until Reset"
+    assert other["kept"] == f"only a try: the run has {kept}"
     whole = saved[0].nbytes + 100 * len(sizes)
     assert plain(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
-    example = tried_settings(own, Trial(Coding(None)), is_example=True)
+    example = tried_settings(own, Trial(Coding(None)))
     rmse = reads_of(False, 1.2, 1.25)
     data = check(headline(shown, saved, status, crash, rmse, example, sizes))
     assert plain(data["consequences"][0]["value"]) == "1.25"
     assert data["consequences"][0]["label"] == "RMSE of a restart, live 1.20"
-    assert data["kept"] == "only a try: the example has 2 bits"
+    assert data["kept"] == "only a try: the run has 2 bits"
 
 
 @pytest.mark.parametrize(("model", "changes"), MODELS, ids=[name for name, _ in MODELS])

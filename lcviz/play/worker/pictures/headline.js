@@ -32,7 +32,6 @@ function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, r
     reads: { of: "classes", live: run.live[checkpoint.step / INTERVAL].accuracy, restored: checkpoint.restored.accuracy },
     own: isTrial ? keptSetting(run.own.setting, coders) : null,
     tried: isTrial ? keptSetting(setting, coders) : null,
-    owner: "run",
   };
 }
 

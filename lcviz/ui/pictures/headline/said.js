@@ -16,7 +16,6 @@
  * examples, or the root mean square error; null if not measured
  * @property {KeptSetting | null} own the run's own setting, if another one is tried; else both are null
  * @property {KeptSetting | null} tried
- * @property {string} owner "run" or "example"
  */
 
 /**
@@ -53,7 +52,7 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
     so_far,
     status: status ? statusText(status) : `step ${facts.step}, recorded`,
     crash,
-    kept: facts.own && facts.tried ? `only a try: ${ownText(facts.own, facts.tried, facts.owner)}` : null,
+    kept: facts.own && facts.tried ? `only a try: ${ownText(facts.own, facts.tried)}` : null,
   };
 };
 
@@ -81,14 +80,14 @@ function statusText({ iteration, last, rate, end }) {
   return `iteration ${iteration} of ${last}${pace}${end && `, ${end}`}`;
 }
 
-/** The run's own settings where a tried one differs. @param {KeptSetting} own @param {KeptSetting} tried @param {string} owner */
-function ownText(own, tried, owner) {
+/** The run's own settings where a tried one differs. @param {KeptSetting} own @param {KeptSetting} tried */
+function ownText(own, tried) {
   const texts = [];
   if (tried.kept !== own.kept) texts.push(own.kept);
   if (tried.coder !== own.coder) texts.push(coderText(own.coder));
   if (tried.scope !== own.scope) texts.push(own.scope === "model" ? "one code" : "a code for each tensor");
   if (tried.carries !== own.carries) texts.push(own.carries ? "the track" : "no track");
-  return `the ${owner} has ${enumerated(texts)}${owner === "run" ? " until Reset" : ""}`;
+  return `the run has ${enumerated(texts)}`;
 }
 
 /**

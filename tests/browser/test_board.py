@@ -1,0 +1,97 @@
+"""The board on Live: its example, before and beside a run on the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lcviz.play.one_file import play_html
+from tests.browser.states import PATIENCE, expecting
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+MakeTab = Callable[..., Any]
+
+
+def settled(page: Page) -> None:
+    """Wait until everything that was asked of the worker is drawn."""
+    page.locator(".board[data-settled]").wait_for()
+
+
+def numbers(page: Page) -> dict[str, list[str]]:
+    """Quantity -> its values on the page, to the last digit."""
+    settled(page)
+    drawn: dict[str, list[str]] = {}
+    for place in page.locator(".board [data-quantity]").all():
+        name = str(place.get_attribute("data-quantity"))
+        drawn.setdefault(name, []).append(str(place.get_attribute("data-value")))
+    return drawn
+
+
+def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_path: Path) -> None:
+    """To the last digit, also of what is tried."""
+    path = tmp_path / "play.html"
+    path.write_text(play_html(), encoding="utf-8")
+    visitor = tab(width=1280).open("/")
+    with browser.new_page(viewport={"width": 1280, "height": 1000}) as file:
+        file.set_default_timeout(PATIENCE)
+        file.goto(path.as_uri())
+        both = visitor.page, file
+        for button in ("2", "1"):
+            for page in both:
+                settled(page)
+                page.get_by_role("button", name=button, exact=True).click()
+            live, alone = map(numbers, both)
+            assert live == alone
+            tried = "" if button == "2" else "whole-"
+            assert {"checkpoint-bytes", f"{tried}run-bytes", "live-loss"} <= live.keys()
+            crash = "crash-cost" if button == "2" else "whole-run-crash-cost"
+            assert crash in live
+    visitor.check()
+
+
+def test_start_hands_over(tab: MakeTab) -> None:
+    """The run is saved as was tried. A crash in the example needs no server."""
+    visitor = tab(width=1280).open("/?iterations=40&speed=full")
+    page = visitor.page
+    settled(page)
+    page.get_by_role("button", name="Kill it now").click()
+    page.get_by_role("button", name="Race back").click()
+    expecting(page.locator("[data-place=race] svg").first).to_be_visible()
+    page.get_by_role("button", name="Go on from the checkpoint").click()
+    expecting(page.locator("[data-place=race]")).to_be_hidden()
+    page.get_by_role("button", name="3", exact=True).click()
+    expecting(page).to_have_url(re.compile("bits=3"))
+    settled(page)
+    page.get_by_role("button", name="Start live training").click()
+    expecting(page.get_by_text("iteration 40 of 40, finished")).to_be_visible()
+    expecting(page.locator(".board")).to_have_count(1)
+    assert "#" not in page.url
+    visitor.settled()
+    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
+    assert pressed.all_inner_texts() == ["3", "values"]
+    expecting(page.get_by_text("only a try")).to_have_count(0)
+    visitor.check()
+
+
+def test_a_lecture_on_live(tab: MakeTab) -> None:
+    """Over everything else; Back returns to where one was."""
+    visitor = tab(width=1280).open("/#step=40&x=3")
+    page = visitor.page
+    settled(page)
+    page.get_by_role("button", name="Lecture").click()
+    expecting(page.locator("#lecture h1")).to_have_text("What has to be stored?")
+    box = page.locator(".board").bounding_box()
+    assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 1280, 1000)
+    page.keyboard.press("Escape")
+    settled(page)
+    expecting(page.get_by_text("step 40", exact=True).first).to_be_visible()
+    visitor.go("Glossary")
+    visitor.title("Glossary")
+    page.go_back()
+    settled(page)
+    expecting(page.locator("#step-told")).to_have_text("step 40")
+    visitor.check()
