@@ -21,13 +21,7 @@ def page() -> None:
     pictures = st.container(key="learn")
     with st.container(border=True, key="lesson"):
         numbers = choose_numbers()
-        st.markdown(
-            explained(
-                ":small[A [[checkpoint]] lets training go on after a crash. Three stages make it "
-                "small: [[buckets|bucket]] by [[exponent]], [[priority promotion]] and a "
-                "[[Huffman code]]. Sizes are of the [[code words|code word]] alone.]"
-            )
-        )
+        st.markdown(explained(":small[Sizes are of the [[code words|code word]] alone.]"))
 
     def keep_state(state: object) -> None:
         keep_numbers(keep(state), numbers)

@@ -25,7 +25,7 @@ def play_button(run: Run, settings: RunSettings) -> None:
     own = Trial(coding)
     tried = attempt.trial(coding) if attempt else own
     step = min(max(viewed_checkpoint(run.snapshot()).step, EXAMPLE.interval), EXAMPLE.stop_after)
-    (setting, _), (saved, _) = board_setting(tried), board_setting(own)
+    (setting, unknown), (saved, _) = board_setting(tried), board_setting(own)
     st.download_button(
         "Open without a server",
         partial(play_html, settings.seed, setting, step, saved),
@@ -35,7 +35,8 @@ def play_button(run: Run, settings: RunSettings) -> None:
         icon=":material/download:",
         on_click="ignore",
         help="This page as one file, for a lecture or a mail. It trains logistic regression on the "
-        "digits in the browser, with this seed, and the bits, coder and track that you try here.",
+        "digits in the browser, with this seed, and the bits, coder and track that you try here. "
+        f"{unknown}",
     )
 
 

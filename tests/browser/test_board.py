@@ -95,3 +95,27 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     settled(page)
     expecting(page.locator("#step-told")).to_have_text("step 40")
     visitor.check()
+
+
+def test_the_tab_key_comes_to_what_is_seen(tab: MakeTab) -> None:
+    """The skip link, the menu, the board: nothing of the folded sidebar."""
+    visitor = tab(width=1280).open("/")
+    page = visitor.page
+    page.get_by_test_id("stExpandSidebarButton").wait_for()
+    settled(page)
+    visitor.settled()
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to main content")
+    expecting(skip).to_be_focused()
+    page.keyboard.press("Tab")
+    expecting(page.get_by_test_id("stExpandSidebarButton")).to_be_focused()
+    for name in ("Live", "Learn", "Tune"):
+        page.keyboard.press("Tab")
+        expecting(page.get_by_role("link", name=name, exact=True)).to_be_focused()
+    skip.press("Enter")
+    stops = []
+    while "Start live training" not in "".join(stops):
+        page.keyboard.press("Tab")
+        stops.append(page.locator(":focus").last.inner_text())
+        assert len(stops) < 8, stops
+    visitor.check()

@@ -245,7 +245,7 @@ async function copyLink() {
   writeAddress(state, entry());
   try {
     await navigator.clipboard.writeText(location.href);
-    find("copy-link").textContent = "Copied";
+    find("copy-link").textContent = location.protocol === "file:" ? "Copied, for this machine" : "Copied";
   } catch {
     find("copy-link").textContent = "Copy the address above";
   }
