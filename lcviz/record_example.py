@@ -35,7 +35,6 @@ def recorded() -> dict[str, Any]:
         "coders": [
             coder | {"summary": coder["summary"].partition(";")[0].rstrip(".") + "."}
             for coder in coder_facts()
-            if coder["name"] in given.CODERS
         ],
         "learn": learn_picture(track, live, live, Start()).data,
         "seed": EXAMPLE.seed,

@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from lcviz.play.given import CODERS
 from lcviz.play.one_file import play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
@@ -17,6 +16,8 @@ from lcviz.text import enumerated
 
 from .page_attempt import stored_attempt
 from .page_step import viewed_checkpoint
+
+CODERS = ("runlength", "huffman")  # of the board's worker
 
 
 def play_button(run: Run, settings: RunSettings) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 FILE = Path(__file__).parent / "example.json"
 COMMAND = "python -m lcviz.record_example"
-CODERS = ("runlength", "huffman")  # of the worker
 Setting = Mapping[str, Any]
 
 

@@ -72,7 +72,8 @@ class Trainer:
                 started = time.monotonic()
                 self._iterate()
                 waited = time.monotonic()
-                self._controls.keep_pace(started)
+                if self._controls.iteration >= self._settings.interval:  # there is a picture to see
+                    self._controls.keep_pace(started)
                 self._seconds.idle += time.monotonic() - waited
             if self._controls.status == Status.DYING:
                 self._measure()

@@ -205,7 +205,7 @@ function withExpected(body, data) {
   return { ...data, ...body.expected };
 }
 
-/** Buttons of which one is pressed. options: [value, text]; choose(value) on a click. */
+/** Buttons of which one is pressed. options: [value, text, why it cannot be chosen]; choose(value) on a click. */
 function choices(parent, label, options, chosen, choose, prefix = "") {
   let group = parent.querySelector(`[aria-label="${label}"]`);
   if (!group) {
@@ -217,10 +217,10 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
     options,
     ([value]) => value,
     () => make("button", { type: "button" }),
-    (button, [value, text]) => {
+    (button, [value, text, whyNot]) => {
       button.textContent = text;
       button.onclick = () => choose(value);
-      set(button, { "aria-pressed": String(value === chosen) });
+      set(button, { "aria-pressed": String(value === chosen), disabled: Boolean(whyNot), title: whyNot || null });
     },
   );
 }

@@ -256,6 +256,19 @@ def test_interval_of_seven(make_run: MakeRun) -> None:
     assert played(every).newest.live_loss == snapshot.newest.live_loss  # the same training
 
 
+def test_the_speed_limit_begins_with_the_first_picture(make_run: MakeRun) -> None:
+    """Until then there is nothing to see."""
+    run = make_run(interval=5, stop_after=10)
+    run.set_speed(1e-3)
+    run.play()
+    while run.snapshot().newest.step < 5:
+        time.sleep(0.01)
+    snapshot = run.snapshot()
+    assert (snapshot.status, snapshot.iteration) == ("playing", 5)
+    run.set_speed(None)  # ends the wait
+    assert run.wait(60).status == "finished"
+
+
 def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
     """Only the newest states stay, for those who still show them."""
     run = make_run(stop_after=10_000)

@@ -1,6 +1,7 @@
 // The facts of a checkpoint's bytes by part, its first code words, and its size with other codes.
 
 const WORDS_SHOWN = 24;
+const KNOWN = ["runlength", "huffman"]; // coders of tables.js
 
 /** @param {View} view @returns {BitsFacts & { picture: string }} */
 function bitsFacts({ run, checkpoint, dissected, setting, followed, isTrial, words, coders }) {
@@ -8,7 +9,7 @@ function bitsFacts({ run, checkpoint, dissected, setting, followed, isTrial, wor
   const { header } = run.sizes;
   const wordNbytes = Math.ceil(encoded.streams.reduce((sum, stream) => sum + stream, 0) / 8);
   const plain = plainBits(dissected.nKept);
-  const sizes = coders.map(({ name }) => [name, name === setting.coder ? nbytes - header : nbytesWith(quantized, /** @type {Coder} */ (name), null)]);
+  const sizes = coders.filter(({ name }) => KNOWN.includes(name)).map(({ name }) => [name, name === setting.coder ? nbytes - header : nbytesWith(quantized, /** @type {Coder} */ (name), null)]);
   const first = words.slice(0, WORDS_SHOWN).map((word) => wordFacts(quantized, word, followed));
   const own = wordAt(words, followed);
   const isAmong = !own || first.some(({ here }) => here);
