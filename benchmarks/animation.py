@@ -121,12 +121,12 @@ def play(page: Page, film: Film) -> None:
         _press(page, "Back")
         page.get_by_text("only a try").wait_for(state="hidden")
     with film.scene(most=7):  # nothing can be left out without the track
-        page.get_by_role("switch", name="Newest").press("Space")
+        page.locator("#step").press("End")
         page.wait_for_timeout(1200)
-        page.get_by_role("switch", name="Keep what is dropped").press("Space")
+        page.locator("#keep").press("Space")
         page.get_by_text("only a try").wait_for()
         page.wait_for_timeout(2500)
-        page.get_by_role("switch", name="Keep what is dropped").press("Space")
+        page.locator("#keep").press("Space")
         page.get_by_text("only a try").wait_for(state="hidden")
         page.wait_for_timeout(1500)
     with film.scene(most=6):

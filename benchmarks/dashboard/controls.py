@@ -1,8 +1,8 @@
 """Seconds from a key, a click or a drag to what it changes on the page.
 
 What is tried on the step shown is measured on the example, on a paused LeNet-5, and on one that
-trains at full speed while a fixed step is shown; everything else on the example. Learn's pictures
-answer by themselves.
+trains at full speed while a fixed step is shown; the example computes in the browser. Learn's
+pictures answer by themselves.
 
 Measured in the page: from the event to the first frame in which the watched part differs.
 """
@@ -43,7 +43,7 @@ RUNS = ("example", "paused", "training")
 LENET = "model=LeNet-5&iterations=20000&speed=full&interval=300"  # the step shown stays in memory
 EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is only shown
 BUCKETS = "[data-picture=buckets]"
-BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] .record"
+BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] [data-quantity=checkpoint-bytes]"
 PIXELS = "[data-picture=weights] .map"
 RING = f"{PIXELS} .followed"
 FOLLOWED = "[data-title='One weight'] .about"
@@ -121,6 +121,10 @@ def _budget(page: Page, i: int) -> None:
     field.press("Enter")
 
 
+def _step(page: Page, i: int) -> None:
+    page.locator("#step").press("ArrowLeft" if i % 2 == 0 else "ArrowRight")
+
+
 def _bar(page: Page, i: int) -> None:
     """A click on one bar of the buckets, then on another."""
     page.locator(f"{BUCKETS} g.bars > g").nth(2 + i % 2).click(force=True)
@@ -146,9 +150,7 @@ CONTROLS: dict[str, Control] = {
     ),
     "Live, cut let go, on the size": Control(SIZE, _drag, "pointerup", goal=EFFECT, runs=RUNS),
     "Live, budget, on the size": Control(SIZE, _budget, goal=EFFECT, runs=RUNS),
-    "Live, step shown": Control(
-        BARS, _slider(".st-key-steps", "ArrowRight", "ArrowLeft"), goal=EFFECT
-    ),
+    "Live, step shown": Control(BARS, _step, goal=EFFECT, runs=RUNS[:2]),
     "Live, bar clicked, on the buckets": Control(BARS, _bar, "pointerdown"),
     "Live, pixel clicked, on the pixels": Control(RING, _follow, "pointerdown", ready=BARS),
     "Live, pixel clicked, on the weight": Control(
@@ -193,7 +195,8 @@ def _open(browser: Browser, url: str, control: Control, run: str) -> Page:
         page.get_by_role("button", name="Pause").wait_for()
         page.locator(BARS).wait_for()
         if run == "training":  # the step shown stays; the training goes on
-            page.get_by_role("switch", name="Newest").press("Space")
+            page.wait_for_function("nodesOf('#step')[0].value >= 600")  # iterations
+            page.locator("#step").press("ArrowLeft")
         else:
             page.get_by_role("button", name="Pause").click()
             page.get_by_role("button", name="Play").wait_for()

@@ -33,7 +33,6 @@ MODELS = {  # title -> a tensor of it
     "Matrix factorization": "item.weight",
 }
 PAGES = ("learn", "tune", "recover", "inspect", "export", "glossary")
-EXAMPLE = "An example: "
 STALE = "The run in this link is no longer on this server"
 FULL = "This server already holds"
 ERRORS = "[data-testid=stException]"
@@ -235,9 +234,8 @@ class Visitor:
     def look(self) -> None:
         """The Live page says one's own run, or the example, and nothing went wrong."""
         self._check()
-        controls = self.page.locator(".st-key-controls")
         if self.run is None:
-            expect(controls).to_contain_text(EXAMPLE)
+            expect(self.page.locator(".board:not(.served)")).to_be_visible()
             return
         self._own("Live")
         headline = self.page.locator("[data-picture=headline]")
@@ -271,7 +269,7 @@ class Visitor:
 
     def _opened(self) -> None:
         """Wait for Live to stand, whatever it shows; a run that made room is one's own no more."""
-        expect(self.page.locator(".st-key-controls")).to_be_visible()
+        expect(self.page.locator(".board, .st-key-controls").first).to_be_visible()
         self._settled()
         if self.page.get_by_text(STALE).count():
             self._said["stale link"] += 1
@@ -297,7 +295,9 @@ class Visitor:
         self._settled()
 
     def _button(self, name: str):
-        return self.page.locator(".st-key-controls").get_by_role("button", name=name)
+        return self.page.locator(".st-key-controls, .board .controls").get_by_role(
+            "button", name=name
+        )
 
     def _iteration(self) -> Locator:
         return self.page.locator("[data-picture=headline] .said > span").first

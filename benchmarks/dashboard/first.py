@@ -6,8 +6,8 @@ code. restart: a new process, everything compiled. warm: a server that has been 
 bare page's server is treated alike. Each visit has a new browser context with an empty cache; the
 pages and the bare one take turns, ratios are of medians.
 
-A new server shows a recorded example, which cannot be changed, until it has trained its own. For
-fresh and restart, "answers" says when that is, in seconds since the address was opened.
+For fresh and restart, "answers" says when Live's example answers: the seconds from opening the
+address until x = 1 has changed the size on the page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from .in_page import new_context
 from .serving import PATIENCE, ROOT, Server, server
@@ -28,9 +28,9 @@ from .serving import PATIENCE, ROOT, Server, server
 PICTURE = "[data-picture]:not([data-picture=headline]), .js-plotly-plot .main-svg"
 PAGES = ("live", "learn", "tune", "recover", "inspect")  # that open with pictures
 BARE = "bare page"
-TRAINED_HERE = "An example: "
 SITUATIONS = ("fresh", "restart", "warm")
-ANSWERS = 15  # goal, seconds: from opening Live until its example answers
+ANSWERS = 3  # goal, seconds: from opening Live until its example answers
+SIZE = "[data-picture=headline] [data-quantity=checkpoint-bytes]"
 Measure = Callable[[Browser, str], float]
 # A frame is drawn with it: milliseconds since the address was opened.
 IS_DRAWN = """selector => window.nodesOf?.(selector)
@@ -57,18 +57,26 @@ def first(browser: Browser, url: str) -> float:
 
 
 def warm(browser: Browser, url: str) -> None:
-    """Wait until a server that was just started has its example: the codec is compiled first."""
+    """Wait until a server that was just started has imported everything."""
     page = browser.new_page()
     page.goto(url)
-    page.get_by_text(TRAINED_HERE).wait_for(timeout=5 * PATIENCE)
+    page.get_by_test_id("stExpandSidebarButton").wait_for(timeout=5 * PATIENCE)
     page.close()
 
 
 def answering(browser: Browser, url: str) -> float:
-    """Seconds from opening Live until its example was trained on this server."""
+    """Seconds from opening Live until x = 1 has changed the size of the example's checkpoint."""
+    context = new_context(browser, 1280, 720)
+    page = context.new_page()
+    page.set_default_timeout(5 * PATIENCE)
     begin = time.perf_counter()
-    warm(browser, url)
-    return time.perf_counter() - begin
+    page.goto(url, wait_until="commit")
+    before = page.locator(SIZE).inner_text()
+    page.get_by_role("button", name="1", exact=True).click()
+    expect(page.locator(SIZE)).not_to_have_text(before, timeout=PATIENCE)
+    seconds = time.perf_counter() - begin
+    context.close()
+    return seconds
 
 
 def report(browser: Browser, situation: str, rounds: int, pages: tuple[str, ...] = PAGES) -> None:
