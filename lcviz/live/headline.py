@@ -126,7 +126,7 @@ def reads_of(
 
 
 def crash_of(snapshot: Snapshot, viewed: int, lc_outcome: Outcome | None = None) -> dict[str, Any]:
-    """The price of a crash: of the newest while the run is dead, else of one now.
+    """The price of a crash: of the newest while the run is dead, else of one at a step.
 
     viewed: the step on the page. lc_outcome: LC's outcome of the race back from the newest crash,
     once the race is over.
@@ -137,42 +137,48 @@ def crash_of(snapshot: Snapshot, viewed: int, lc_outcome: Outcome | None = None)
         when = "dead"
         if lc_outcome:
             raced = {"rework": lc_outcome.rework, "capped": lc_outcome.capped}
-    return {"cost": cost_of(snapshot), "when": when, "raced": raced}
+    return {"cost": cost_of(snapshot, viewed), "when": when, "raced": raced}
 
 
 def cost_of(
-    snapshot: Snapshot, trial_losses: Mapping[int, float] | None = None
+    snapshot: Snapshot, viewed: int, trial_losses: Mapping[int, float] | None = None
 ) -> dict[str, int | float | None]:
-    """What a crash now would cost; see `Cost` in words.js.
+    """What a crash would cost that restarts from a step; see `Cost` in words.js.
 
-    trial_losses: step -> restored loss in a trial; None without a trial.
+    viewed: the step; while the run is dead, it is the newest. trial_losses: step -> restored loss
+    in a trial; None without a trial.
     """
+    dead = snapshot.status in DEAD
+    step = snapshot.newest.step if dead else viewed
     return {
-        "price": estimated_price(snapshot, trial_losses),
-        "unsaved": snapshot.iteration - snapshot.newest.step if snapshot.status in DEAD else 0,
-        "step": max(snapshot.losses),
+        "price": estimated_price(snapshot, step, trial_losses),
+        "unsaved": snapshot.iteration - snapshot.newest.step if dead else 0,
+        "step": max(measured for measured in snapshot.losses if measured <= step),
     }
 
 
 def estimated_price(
-    snapshot: Snapshot, trial_losses: Mapping[int, float] | None = None
+    snapshot: Snapshot, step: int, trial_losses: Mapping[int, float] | None = None
 ) -> float | None:
-    """What a crash now would cost, in iterations; None if the restored model has no finite loss.
+    """What a crash would cost, in iterations; None if the restored model has no finite loss.
 
     This is an estimate from the loss curve. Only the race trains again.
 
-    trial_losses: as for `cost_of`.
+    step: that is restored. trial_losses: as for `cost_of`.
     """
-    losses = snapshot.losses
+    losses = {at: both for at, both in snapshot.losses.items() if at <= step}
     if trial_losses is not None:
         losses = {
-            step: (live, trial_losses.get(step, restored))
-            for step, (live, restored) in losses.items()
-            if step in trial_losses or step == 0
+            at: (live, trial_losses.get(at, restored))
+            for at, (live, restored) in losses.items()
+            if at in trial_losses or at == 0
         }
     # The newest checkpoints may have no losses yet. The newest measured one stands for what a
     # checkpoint loses; the iterations since the newest checkpoint are added.
     # One loss jumps from batch to batch: this takes the mean of the last few, of both models.
     live, restored = (recent(values, SMOOTHED) for values in zip(*losses.values()))
     behind = iterations_behind(list(losses), live, restored[-1])
-    return None if behind is None else behind + snapshot.iteration - snapshot.newest.step
+    if behind is None:
+        return None
+    newest = snapshot.newest.step
+    return behind + (snapshot.iteration - newest if step == newest else 0)

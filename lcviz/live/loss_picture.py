@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -19,7 +18,6 @@ def loss_picture(
     last: int,
     kills: Sequence[int] = (),
     trial: Mapping[int, float] | None = None,
-    cost: Mapping[str, Any] | None = None,
 ) -> Picture:
     """Both losses by step.
 
@@ -30,8 +28,6 @@ def loss_picture(
         kills: Iterations at which the run was killed.
         trial: Step -> restored loss if the whole run were saved as a visitor tries; None without a
             trial.
-        cost: What a crash now would do in the trial, see `headline.cost_of`; None until it is
-            known.
     """
     steps, (live, restored) = list(losses), zip(*losses.values())
     told = max((step for step in losses if step <= viewed), default=steps[0])
@@ -45,7 +41,6 @@ def loss_picture(
             "losses": [[step, *map(finite, losses[step])] for step in x],
             "trial": [[step, finite(loss)] for step, loss in trial.items()] if trial else None,
             "kills": list(kills),
-            "cost": cost,
         },
         lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
     )

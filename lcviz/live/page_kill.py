@@ -21,6 +21,7 @@ from lcviz.ui.picture import Picture
 from lcviz.ui.race import race_picture
 
 from .headline import estimated_price
+from .page_step import look_into
 
 PATIENCE = 0.4  # seconds that a click waits for the restore; a short chain is read by then
 RACE_POLL_SECONDS = 0.5
@@ -101,6 +102,7 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
         except RunError as exc:
             problem = str(exc)
         else:
+            look_into(None)  # what a restart loads
             st.rerun()
     return problem
 
@@ -126,7 +128,7 @@ def race_back(run: Run, snapshot: Snapshot) -> RaceBack | None:
     if not snapshot.kills:
         return None
     crash = _crash(run, snapshot)
-    estimate = estimated_price(snapshot) if snapshot.status in DEAD else None
+    estimate = estimated_price(snapshot, snapshot.newest.step) if snapshot.status in DEAD else None
     job = _job(crash, snapshot)
     if job is None:
         return RaceBack(crash, None, None, False, estimate)

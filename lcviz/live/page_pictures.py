@@ -131,10 +131,9 @@ def pictures(
     tried = trial_run.replay.trial if trial_run else None
     settings = tried_settings(Trial(run.settings.coding), tried)
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
-    trial_cost = _trial_cost(snapshot, subject)
     if trial_run:  # a crash of the run as it is tried, not the one that happened
         when = "then" if crash["when"] == "dead" else crash["when"]
-        crash = {"cost": trial_cost, "when": when, "raced": None}
+        crash = {"cost": _trial_cost(snapshot, subject), "when": when, "raced": None}
     reads = reads_of(run.task.dataset.n_classes is not None, *_metrics(record, trial_run))
     yield "headline", headline(record, snapshot.checkpoints, status, crash, reads, settings, nbytes)
     if any(a.uniform for a in record.alphabets):
@@ -153,25 +152,23 @@ def pictures(
         yield "weights", no_weights
         yield "weight", no_weights
     yield "bits", bits_picture(record, history, image)
-    yield "loss", _losses(run, snapshot, subject, trial_cost)
+    yield "loss", _losses(run, snapshot, subject)
     yield "examples", _examples(run, record, trial_run) if history else no_weights
 
 
 def _trial_cost(snapshot: Snapshot, subject: Subject) -> dict[str, int | float | None] | None:
-    """What a crash now would cost in the trial; None without one, or until it is over."""
+    """What a crash would cost in the trial; None without one, or until it is over."""
     tried = subject.whole_run
     if tried is None or tried.problem or not tried.is_over or not tried.losses:
         return None
-    return cost_of(snapshot, tried.losses)
+    return cost_of(snapshot, subject.record.step, tried.losses)
 
 
-def _losses(
-    run: Run, snapshot: Snapshot, subject: Subject, cost: Mapping[str, Any] | None
-) -> Picture:
+def _losses(run: Run, snapshot: Snapshot, subject: Subject) -> Picture:
     tried = subject.whole_run
     trial = tried.losses if tried and not tried.problem else None
     kills, last = [kill.iteration for kill in snapshot.kills], run.settings.stop_after
-    return loss_picture(snapshot.losses, subject.record.step, last, kills, trial, cost)
+    return loss_picture(snapshot.losses, subject.record.step, last, kills, trial)
 
 
 def _history(run: Run, subject: Subject, attempt: Attempt) -> WeightHistory | None:

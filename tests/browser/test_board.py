@@ -55,7 +55,7 @@ def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_pa
 
 def test_start_hands_over(tab: MakeTab) -> None:
     """The run is saved as was tried. A crash in the example needs no server."""
-    visitor = tab(width=1280).open("/?iterations=40&speed=full")
+    visitor = tab(width=1280).open("/?iterations=40&speed=full#step=newest")
     page = visitor.page
     settled(page)
     page.get_by_role("button", name="Kill it now").click()

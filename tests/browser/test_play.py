@@ -222,7 +222,7 @@ def accuracy(page: Page, whose: str) -> float:
 
 
 def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
-    page = opened("#seed=3&at=347&x=3&coder=huffman", reduced_motion="reduce")
+    page = opened("#seed=3&at=347&x=3&coder=huffman&step=newest", reduced_motion="reduce")
     page.wait_for_function("state?.iteration === 347")
     page.locator("#kill").click()
     page.locator("#race-back").click()
@@ -255,7 +255,7 @@ def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., 
 
 def test_a_crash_at_the_end(opened: Callable[..., Page]) -> None:
     """The run stays what it was: there is nothing left to train."""
-    page = opened("#step=50")
+    page = opened("#step=newest")
     settled(page)
     page.locator("#kill").click()
     page.wait_for_function("state.dead && state.step === null")
@@ -265,6 +265,21 @@ def test_a_crash_at_the_end(opened: Callable[..., Page]) -> None:
     page.locator("#go-on").click()
     page.wait_for_function("!state.dead")
     assert page.evaluate("[state.iteration, state.kills, state.playing]") == [600, [600], False]
+
+
+def test_a_crash_at_the_step_that_is_shown(opened: Callable[..., Page]) -> None:
+    """With its price; the training goes on from there."""
+    page = opened("#step=50", reduced_motion="reduce")
+    settled(page)
+    costs = page.locator("[data-place=headline] [data-quantity=crash-cost]")
+    price = costs.get_attribute("data-value")
+    assert page.get_by_text("a crash at 50 costs").is_visible()
+    page.locator("#kill").click()
+    page.wait_for_function("state.dead && state.iteration === 50")
+    assert page.evaluate("[state.kills, state.shown, state.own.x]") == [[50], 50, 2]
+    assert costs.get_attribute("data-value") == price
+    page.locator("#go-on").click()
+    page.wait_for_function("state.playing && state.iteration > 51")
 
 
 def test_training_is_steered(opened: Callable[..., Page]) -> None:

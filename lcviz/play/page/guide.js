@@ -26,7 +26,7 @@ const GESTURES = [
         ? `Let the training go on, to step ${LATE} or later.`
         : `Click far right on the loss curve in 5, or move the step slider to the right: to step ${LATE} or later.`),
     done: ({ setting, shown }, _, made) => made.has(GESTURES[0]) && again(setting) === "" && shown >= LATE,
-    told: "At late steps the restored model reads right again: later checkpoints brought what earlier ones left out.",
+    told: "At late steps the restored model reads most digits again: later checkpoints brought what earlier ones left out.",
   },
   {
     on: "keep",
@@ -70,7 +70,7 @@ class Guide {
   /** @param {any} state of the worker; null before its first one */
   begin(state) {
     this.made = new Set();
-    [this.began, this.asked] = [null, null];
+    [this.began, this.asked, this.told] = [null, null, null];
     this.said = "A small model in training is saved every 10 iterations. One minute, five gestures.";
     this.show(state ?? { setting: {} });
     if (state) this.hear(state);
@@ -92,7 +92,8 @@ class Guide {
       if (isNew) this.made.add(gesture);
       return isNew;
     });
-    if (now.length) this.said = now.map(({ told }) => told).join(" ");
+    if (now.length) [this.said, this.told] = [now.map(({ told }) => told).join(" "), now.at(-1)];
+    else if (this.told === GESTURES[2] && state.setting.carries) this.said = ""; // no longer true
     if (!this.next) remember(SEEN);
     this.show(state);
   }

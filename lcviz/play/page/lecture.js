@@ -113,6 +113,7 @@ class Lecture {
   /** Crash the training, and race back. */
   crash() {
     this.crashed = true;
+    say("step", null); // at the end: the training is not repeated
     say("crash");
     say("race");
   }

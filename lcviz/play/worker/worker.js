@@ -103,17 +103,22 @@ class Player {
     // Crashes after which it went on decided its weights. An address has one setting for all of them.
     Object.assign(this.setting, FIRST_SETTING, opening.own);
     this.begin(opening.seed, { ...this.setting });
-    opening.kills.forEach((kill, i) => {
-      while (this.run.iteration < kill) this.run.advance();
-      this.crash();
-      if (this.dead && (i < opening.kills.length - 1 || !opening.dead)) this.goOn();
-    });
+    this.repeat(opening.kills, opening.dead);
     this.use({ ...FIRST_SETTING, ...opening.setting });
     if (opening.raced) this.race();
     this.show(opening.step);
     this.followed = opening.followed;
     this.byWorth = opening.byWorth;
     this.target = this.dead ? 0 : opening.at;
+  }
+
+  /** Crash at these iterations, and go on each time, but after the last if it is the end. @param {number[]} kills @param {boolean} isEnd */
+  repeat(kills, isEnd) {
+    kills.forEach((kill, i) => {
+      while (this.run.iteration < kill) this.run.advance();
+      this.crash();
+      if (this.dead && (i < kills.length - 1 || !isEnd)) this.goOn();
+    });
   }
 
   /** Train; a run that is over begins again, saved as is tried now. */
@@ -147,8 +152,17 @@ class Player {
     this.target = LAST;
   }
 
+  /** Crash where the training is; where it stands, at the step that is shown. */
   crash() {
     if (this.dead || !this.run.newest) return;
+    const { run, step } = this;
+    if (!this.playing && step !== null && step < run.newest) {
+      // The same training once more, up to there.
+      this.begin(run.seed, { ...run.own.setting });
+      this.step = null;
+      this.repeat([...run.kills.filter((kill) => kill < step), step], true);
+      return;
+    }
     this.run.replay(Infinity);
     this.run.kill();
     this.dead = true;
@@ -161,7 +175,7 @@ class Player {
   race() {
     if (!this.dead) return;
     this.run.replay(Infinity);
-    this.raced = { ...raceBack(this.run), estimate: estimatedPrice(this.run, this.run.shown) };
+    this.raced = { ...raceBack(this.run), estimate: estimatedPrice(this.run, this.run.shown, this.run.newest) };
   }
 
   goOn() {

@@ -12,7 +12,7 @@ export default function (component) {
         "span",
         { class: "shares" },
         make("span", { class: "said" }, make("span"), make("span", {}, make("span"), make("button", { type: "button" }, "Back"))),
-        make("span", { class: "bar" }, make("i")),
+        make("span", { class: "bar", title: "Of the model in float32, the green part is in this checkpoint" }, make("i")),
         make("small"),
       ),
       make("span", { class: "blocks smaller" }),

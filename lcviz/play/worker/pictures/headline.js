@@ -7,6 +7,7 @@ function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, r
   const past = chain.checkpoints.filter(({ step }) => step <= checkpoint.step);
   const lc = raced?.outcomes.at(-1);
   const loaded = dead || isTrial ? run.shown : run.own; // a restart loads what is tried
+  const step = dead ? run.newest : checkpoint.step; // of what a restart loads
   return {
     picture: "headline",
     step: checkpoint.step,
@@ -25,7 +26,7 @@ function headlineFacts({ run, checkpoint, chain, isTrial, playing, rate, dead, r
       end: dead ? "killed" : run.finished && !playing ? "finished" : "",
     },
     crash: {
-      cost: loaded.checkpoints.length < run.states.length ? null : crashCost(run, loaded, dead),
+      cost: loaded.at(step) ? crashCost(run, loaded, step, dead) : null,
       when: dead ? "dead" : checkpoint.step === run.newest ? "now" : "then",
       raced: dead && lc ? { rework: lc.rework, capped: lc.capped } : null,
     },
@@ -43,16 +44,18 @@ function keptSetting({ x, most, budget, coder, carries }, coders) {
   return { kept, coder: coders.find(({ name }) => name === coder)?.title ?? coder, scope: "model", carries };
 }
 
-/** What a crash would cost in a chain. @param {Run} run @param {Chain} chain @param {boolean} dead @returns {Cost} */
-const crashCost = (run, chain, dead) => ({ price: estimatedPrice(run, chain), unsaved: dead ? run.iteration - run.newest : 0, step: run.newest });
+/** What a crash would cost that restarts from a step. @param {Run} run @param {Chain} chain @param {number} step @param {boolean} dead @returns {Cost} */
+const crashCost = (run, chain, step, dead) => ({ price: estimatedPrice(run, chain, step), unsaved: dead ? run.iteration - run.newest : 0, step });
 
-/** Iterations; null if the restored model has no finite loss. @param {Run} run @param {Chain} chain */
-function estimatedPrice(run, chain) {
-  const steps = [0, ...chain.checkpoints.map(({ step }) => step)];
+/** Iterations; null if the restored model has no finite loss. @param {Run} run @param {Chain} chain @param {number} step that is restored */
+function estimatedPrice(run, chain, step) {
+  const past = chain.checkpoints.filter((saved) => saved.step <= step);
+  const steps = [0, ...past.map((saved) => saved.step)];
   const live = recentMeans(run.live.slice(0, steps.length).map(({ loss }) => loss));
-  const restored = recentMeans([run.live[0].loss, ...chain.checkpoints.map((saved) => saved.restored.loss)]);
+  const restored = recentMeans([run.live[0].loss, ...past.map((saved) => saved.restored.loss)]);
   const behind = iterationsBehind(steps, live, restored[restored.length - 1]);
-  return behind === null ? null : behind + run.iteration - run.newest;
+  // At the newest, what came after it is lost, too.
+  return behind === null ? null : behind + (step === run.newest ? run.iteration - step : 0);
 }
 
 /** The mean of each value and up to SMOOTHED - 1 before it, finite ones only. @param {number[]} values */

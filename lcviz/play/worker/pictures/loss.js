@@ -3,7 +3,7 @@
 const EXAMPLES = 10;
 
 /** @param {View} view @returns {LossFacts & { picture: string, kind: string }} */
-function lossFacts({ run, checkpoint, isTrial, dead }) {
+function lossFacts({ run, checkpoint }) {
   const { live, own, trial } = run;
   const all = [null, ...own.checkpoints];
   return {
@@ -14,7 +14,6 @@ function lossFacts({ run, checkpoint, isTrial, dead }) {
     losses: all.map((saved, i) => [saved?.step ?? 0, finiteLoss(live[i].loss), finiteLoss(saved ? saved.restored.loss : live[0].loss)]),
     trial: trial && trial.checkpoints.map((saved) => [saved.step, finiteLoss(saved.restored.loss)]),
     kills: run.kills,
-    cost: trial && isTrial && trial.checkpoints.length === run.states.length ? crashCost(run, trial, dead) : null,
   };
 }
 

@@ -13,10 +13,9 @@ const NEAR = 0.15; // share of the axis: the texts of closer marks are drawn at 
  * @property {[number, number | null][] | null} trial step and restored loss if the whole run were saved as a
  * visitor tries
  * @property {number[]} kills iterations
- * @property {Cost | null} cost of a crash now in the trial, once it is known
  */
 
-SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills, cost }) => {
+SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills }) => {
   const columns = /** @type {(i: 1 | 2) => (number | null)[]} */ ((i) => losses.map((row) => row[i]));
   const steps = losses.map(([at]) => at);
   const lines = [
@@ -35,7 +34,7 @@ SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills, cost }
     title: "Loss",
     number: 5,
     about: "held out · live and restored",
-    text: lossSentence({ step, losses, trial, cost }),
+    text: lossSentence({ step, losses, trial }),
     lines,
     marks: [{ step, text: `step ${step}`, strong: false }, ...marks],
     range: [0, end],
@@ -46,16 +45,15 @@ SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills, cost }
   };
 };
 
-/** The losses of the step shown, or of the last one before it that was measured. @param {Pick<LossFacts, "step" | "losses" | "trial" | "cost">} facts */
-function lossSentence({ step, losses, trial, cost }) {
+/** The losses of the step shown, or of the last one before it that was measured. @param {Pick<LossFacts, "step" | "losses" | "trial">} facts */
+function lossSentence({ step, losses, trial }) {
   /** @template {any[]} R @param {R[]} rows */
   const before = (rows) => rows.findLast(([at]) => at <= step) ?? rows[0];
   const [at, live, restored] = before(losses);
   const text = `At step ${at}: live ${namedLoss("live", live)}, restored ${namedLoss("restored", restored)}${gapText(live, restored)}.`;
   if (!trial?.length) return text;
   const [triedAt, tried] = before(trial);
-  const price = cost ? `; a crash now ${lostWorkText(cost, "whole-run-crash-cost")}` : "";
-  return `${text} Saved as you try: restored ${namedLoss("whole-run", tried)} at step ${triedAt}${price}.`;
+  return `${text} Saved as you try: restored ${namedLoss("whole-run", tried)} at step ${triedAt}.`;
 }
 
 /** @param {string} whose @param {number | null} loss */

@@ -32,11 +32,12 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const so_far = soFarText(facts);
   const apart = apartTexts(facts);
   const kinds = apart.length ? ` ${apart.map(([name, text]) => `${name}: ${text}`).join("; ")}.` : "";
-  const lost = facts.crash && crashTexts(facts.crash, status?.iteration ?? 0, facts.tried ? "whole-run-crash-cost" : "crash-cost");
+  const lost = facts.crash && crashTexts(facts.crash, facts.step, facts.tried ? "whole-run-crash-cost" : "crash-cost");
   const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
   const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
   const reads = readsBlock(facts);
-  const consequences = [reads, lost && { value: capital(lost.price), label: `${lost.when} ${lost.verb}${lost.more.replace(" of them", "")}` }];
+  const sign = { "costs about": "≈ ", "costs more than": "> " }[lost?.verb ?? ""] ?? "";
+  const consequences = [reads, lost && { value: sign + capital(lost.price), label: `${lost.when} ${sign ? "costs" : lost.verb}${lost.more.replace(" of them", "")}` }];
   return {
     title: "Size",
     about: "",
@@ -92,10 +93,10 @@ function ownText(own, tried) {
 
 /**
  * What a crash costs: when it comes, what it does, its price, and what else is to say.
- * @param {NonNullable<HeadlineFacts["crash"]>} crash @param {number} iteration of the run @param {string} name of the number
+ * @param {NonNullable<HeadlineFacts["crash"]>} crash @param {number} step of the picture @param {string} name of the number
  */
-function crashTexts({ cost, when, raced }, iteration, name) {
-  const which = { now: "a crash now", then: `a crash at ${iteration}`, dead: "this crash" }[when];
+function crashTexts({ cost, when, raced }, step, name) {
+  const which = { now: "a crash now", then: `a crash at ${step}`, dead: "this crash" }[when];
   if (raced) {
     const price = quantity(name, raced.rework, iterationsText(raced.rework));
     return { when: which, verb: raced.capped ? "costs more than" : "costs", price, more: notSavedText(cost?.unsaved ?? 0, raced.rework) };
