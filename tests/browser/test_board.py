@@ -119,3 +119,22 @@ def test_the_tab_key_comes_to_what_is_seen(tab: MakeTab) -> None:
         stops.append(page.locator(":focus").last.inner_text())
         assert len(stops) < 8, stops
     visitor.check()
+
+
+def test_start_before_the_server_has_imported_anything(watching: MakeTab) -> None:
+    """What is tried and asked for meanwhile is done once it has; the board stays the same one."""
+    visitor = watching().open("/?iterations=20")
+    page = visitor.page
+    settled(page)
+    page.locator(".board").evaluate("board => { board.isFirst = true }")
+    page.get_by_role("button", name="3", exact=True).click()
+    settled(page)
+    page.get_by_role("button", name="Start live training").click()
+    expecting(page.get_by_role("button", name=re.compile(r"^Starting … \d+ s$"))).to_be_disabled()
+    assert page.locator(".board").evaluate("board => board.isFirst")
+    expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
+    visitor.settled()
+    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
+    assert pressed.all_inner_texts() == ["3", "values"]
+    expecting(page.get_by_text("only a try")).to_have_count(0)
+    visitor.check()

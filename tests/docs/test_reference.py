@@ -230,7 +230,7 @@ def test_files() -> None:
 )
 def test_labels(page: str) -> None:
     """What stands in italics is written on a page of the dashboard."""
-    sources = (p for suffix in ("py", "js") for p in (ROOT / "lcviz").rglob(f"*.{suffix}"))
+    sources = (p for suffix in ("py", "js", "html") for p in (ROOT / "lcviz").rglob(f"*.{suffix}"))
     written = "\n".join(path.read_text("utf-8") for path in sources)
     labels = re.findall(r"(?<![*\w])\*([^*\n]+)\*(?!\*)", TEXTS[page])
     assert labels
