@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def show() -> None:
-    """Draw the page that the address names, or a recording of it while the server begins."""
+    """Draw the page that the address names, or what needs no import while the server begins."""
     st.set_page_config(
         page_title="lcviz: LC-Checkpoint live",
         page_icon=HERE / "assets" / "icon.svg",

@@ -28,5 +28,9 @@ def all_worded(facts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def lost_work(cost: dict[str, Any]) -> str:
     """The price of a crash, as it is read."""
-    text: str = in_node(SAID, 'cost => plain(lostWorkText(cost, "crash-cost"))', cost)
+    function = """cost => {
+        const { verb, price, more } = lostWork(cost, "crash-cost");
+        return plain(`${verb} ${price}${more}`);
+    }"""
+    text: str = in_node(SAID, function, cost)
     return text

@@ -174,7 +174,7 @@ def estimated_price(
             if at in trial_losses or at == 0
         }
     # The newest checkpoints may have no losses yet. The newest measured one stands for what a
-    # checkpoint loses; the iterations since the newest checkpoint are added.
+    # checkpoint loses; the iterations since the newest checkpoint are added, if that is restored.
     # One loss jumps from batch to batch: this takes the mean of the last few, of both models.
     live, restored = (recent(values, SMOOTHED) for values in zip(*losses.values()))
     behind = iterations_behind(list(losses), live, restored[-1])

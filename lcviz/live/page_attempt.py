@@ -66,6 +66,11 @@ class Attempt:
         set_widgets_next(widget_values(self.form))
 
 
+def forget_attempt() -> None:
+    """Begin anew: the next attempt is what the URL and the sidebar say."""
+    st.session_state.pop(_ATTEMPT, None)
+
+
 def stored_attempt() -> Attempt | None:
     """The attempt of the last era that the page showed."""
     attempt: Attempt | None = st.session_state.get(_ATTEMPT)

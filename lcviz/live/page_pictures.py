@@ -95,7 +95,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
             "last": last * interval,
             "newest": snapshot.newest.step,
             "shown": viewed.step,
-            "step": chosen_step(),
+            "step": viewed.step if viewed.step == chosen_step() else None,
         },
         problem or "",
         _events(run, subject.record, attempt),
@@ -132,8 +132,7 @@ def pictures(
     settings = tried_settings(Trial(run.settings.coding), tried)
     nbytes = {step.step: step.nbytes for step in trial_run.steps} if trial_run else None
     if trial_run:  # a crash of the run as it is tried, not the one that happened
-        when = "then" if crash["when"] == "dead" else crash["when"]
-        crash = {"cost": _trial_cost(snapshot, subject), "when": when, "raced": None}
+        crash = {**crash, "cost": _trial_cost(snapshot, subject), "raced": None}
     reads = reads_of(run.task.dataset.n_classes is not None, *_metrics(record, trial_run))
     yield "headline", headline(record, snapshot.checkpoints, status, crash, reads, settings, nbytes)
     if any(a.uniform for a in record.alphabets):

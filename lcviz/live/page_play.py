@@ -55,9 +55,9 @@ def board_setting(trial: Trial) -> tuple[dict[str, Any], str]:
     if coding.by_bits:
         setting["x"] = coding.bits
     elif coding.budget is not None and coding.uniform:
-        setting["budget"] = coding.budget
+        setting["budget"] = round(coding.budget, 6)  # of a percentage
     else:
         unknown.append(f"a {coding.target}" if coding.uniform else "a budget of powers of two")
     if not unknown:
         return setting, ""
-    return setting, f"This example does not know {enumerated(unknown)}: a run on Live does."
+    return setting, f"This example does not know {enumerated(unknown)}: a run on this server does."

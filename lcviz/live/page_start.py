@@ -16,11 +16,11 @@ from lcviz.run.snapshot import RunError
 from lcviz.run.whole_run import Trial
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui import picture, session, widgets
-from lcviz.ui.coding_form import LEAST_BUDGET, widget_values
+from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET, widget_values
 from lcviz.ui.set_widgets import set_widgets
 from lcviz.ui.settings import Form, chosen_speed
 
-from .page_attempt import CARRIES, CUT
+from .page_attempt import CARRIES, CUT, forget_attempt
 from .page_play import board_setting
 
 _AGREED = "board-agreed"  # in the session: (how often the sidebar differed, the setting of both)
@@ -72,24 +72,37 @@ def _carries() -> bool:
     return bool(st.session_state.get(CARRIES, True))
 
 
-def _use(setting: Mapping[str, Any]) -> None:
-    """Set the sidebar to what is tried on the board. setting: the type `Setting` of tracker.js."""
-    coding = (
-        Coding(setting["x"], coder=setting["coder"])
-        if setting["budget"] is None
-        else Coding(budget=max(setting["budget"], LEAST_BUDGET), coder=setting["coder"])
-    )
-    set_widgets({**widget_values(coding), CARRIES: setting["carries"]})
-    known, _ = board_setting(Trial(coding, carries=setting["carries"]))
-    st.session_state[_AGREED] = _agreed()[0], known
+def _use(changed: Mapping[str, Any]) -> None:
+    """Set the sidebar to what is tried on the board.
+
+    changed: what differs from before, of the type `Setting` of tracker.js. What only the sidebar
+    knows stays as it is.
+    """
+    n, before = _agreed()
+    setting = {**before, **changed}
+    values: dict[str, Any] = {}
+    if changed.get("budget") is not None:
+        budget = min(max(setting["budget"], LEAST_BUDGET), MOST_BUDGET)
+        values |= widget_values(Coding(budget=budget))
+    elif {"x", "budget"} & changed.keys():
+        values |= widget_values(Coding(setting["x"]))
+    values = {name: values[name] for name in values if name not in ("coder", "scope")}
+    if "coder" in changed:
+        values["coder"] = changed["coder"]
+    if "carries" in changed:
+        values[CARRIES] = changed["carries"]
+    set_widgets(values)
+    st.session_state[_AGREED] = n, setting
 
 
 def _press(start: Mapping[str, Any]) -> None:
     """Begin a run with what is tried on the board."""
-    if (setting := start["setting"]) is not None:
-        _use(setting)
-        if setting["most"] is not None:
-            st.query_params[CUT] = str(setting["most"])
+    if start["changed"]:
+        _use(start["changed"])
+    forget_attempt()
+    st.query_params.pop(CUT, None)
+    if start["most"] is not None:
+        st.query_params[CUT] = str(start["most"])
     st.session_state[_PRESSED] = start["press"]
 
 

@@ -26,7 +26,9 @@ export default () => {
   globalThis.lcvizBoard = (root, words, send) => {
     const example = { ...EXAMPLE, setting: words.use?.setting ?? {}, own: {} };
     const given = words.served ? { served: true } : example;
-    root.board ??= openBoard(root, given, { words, send });
+    root.dashboard ??= { words };
+    root.dashboard.send = send;
+    root.board ??= openBoard(root, given, root.dashboard);
     root.board.hear(words);
   };
   dispatchEvent(new Event("lcviz-board"));
@@ -40,8 +42,10 @@ export default ({ parentElement: root, data: [words], setTriggerValue: send }) =
   if (globalThis.lcvizBoard) open();
   else addEventListener("lcviz-board", open, { once: true });
   return () => {
+    removeEventListener("lcviz-board", open);
     root.board?.close();
     delete root.board;
+    delete root.dashboard;
   };
 };
 """

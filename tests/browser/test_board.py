@@ -138,3 +138,36 @@ def test_start_before_the_server_has_imported_anything(watching: MakeTab) -> Non
     assert pressed.all_inner_texts() == ["3", "values"]
     expecting(page.get_by_text("only a try")).to_have_count(0)
     visitor.check()
+
+
+def test_board_and_sidebar_follow_each_other(tab: MakeTab) -> None:
+    """Each hears only what a visitor has changed on the other; a reload changes nothing."""
+    visitor = tab(width=1280).open("/?keep=Tolerance&scope=each+tensor")
+    page = visitor.page
+    page.get_by_test_id("stExpandSidebarButton").click()
+    sidebar = page.get_by_test_id("stSidebar")
+    tolerance = sidebar.get_by_role("radio", name="Tolerance", exact=True)
+    told = page.get_by_text("does not know buckets over each tensor and a tolerance")
+
+    def stand() -> None:
+        settled(page)
+        visitor.settled()
+
+    for _ in range(2):
+        expecting(told).to_be_visible()
+        stand()
+        expecting(tolerance).to_be_checked()
+        page.reload()
+    stand()
+    x = page.locator("[data-place=buckets]").get_by_role("group", name="Bits x")
+    x.get_by_role("button", name="3", exact=True).click()
+    bits = sidebar.get_by_role("radio", name="Bits x", exact=True)
+    expecting(bits).to_be_checked()
+    expecting(sidebar.get_by_role("radio", name="each tensor")).to_be_checked()
+    stand()
+    sidebar.get_by_role("radio", name="Tolerance", exact=True).press("Space")
+    expecting(told).to_be_visible()
+    stand()
+    expecting(tolerance).to_be_checked()
+    expecting(x.get_by_role("button", pressed=True)).to_have_text("2")  # the example's own
+    visitor.check()

@@ -220,11 +220,10 @@ def _first_picture(lcviz: Sequence[str], cwd: Path, **environment: str) -> float
                 )
                 page = browser.new_page()
                 page.goto(url)
-                page.get_by_role("button", name="Start live training").wait_for(timeout=PAGE_MS)
-                page.locator(".st-key-pictures canvas, .st-key-pictures svg").first.wait_for(
-                    timeout=PAGE_MS
-                )
+                page.locator(".board canvas").first.wait_for(timeout=PAGE_MS)
                 seconds = time.perf_counter() - start
+                page.get_by_role("button", name="Start live training").click()
+                page.locator(".board.served canvas").first.wait_for(timeout=PAGE_MS)
                 browser.close()
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""The first seconds: what is there before the heavy imports, and the recording behind it."""
+"""The first seconds: what is there before the heavy imports, and what it is made of."""
 
 from __future__ import annotations
 

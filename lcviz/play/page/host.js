@@ -3,28 +3,36 @@
 /**
  * What the dashboard says.
  * @typedef {object} HostWords
- * @property {string} started the press of Start that it has acted on last
- * @property {string} problem why the last one began no run, or what of the settings the example does not know
- * @property {string} wrong why Start cannot be pressed
- * @property {{ n: number, setting: object } | null} use the n-th setting to try
- * @property {{ pictures: any, state: any } | null} served a run on the server: its facts by place, and what is shown
+ * @property {string} problem why the last press of Start began no run, or what is not as asked for
+ * @property {string} [started] the press of Start that it has acted on last
+ * @property {string} [wrong] why Start cannot be pressed
+ * @property {{ n: number, setting: object } | null} [use] the n-th setting to try
+ * @property {{ pictures: any, state: any }} [served] a run on the server: its facts by place, and what is shown
  */
 
+const START = "▶ Start live training";
 let hostProblem = "";
 let pressed = ""; // the last press of Start
 let used = HOST?.words.use?.n ?? 0;
-/** The last setting that both know, as text. */
-let common = "";
+/** @type {any} the setting that both know, see the type Setting of tracker.js */
+let common = { x: 2, budget: null, coder: "runlength", carries: true, ...HOST?.words.use?.setting };
+let answered = 0; // messages after which the state is that of `common`
 /** @type {number | undefined} */
 let startTimer;
 
+/** What a visitor has changed since both had the same setting. */
+function changes() {
+  const now = state?.setting ?? common;
+  const names = Object.keys(common).filter((name) => name !== "most" && now[name] !== common[name]);
+  return Object.fromEntries(names.map((name) => [name, now[name]]));
+}
+
 /** Tell the dashboard what is tried: a run that begins is saved like this. */
 function tellHost() {
-  const text = JSON.stringify(state.setting);
-  if (!board.hasAttribute("data-settled") || text === common) return;
-  const isFirst = !common;
-  common = text;
-  if (!isFirst || !address.page.isPlain) HOST.send("tried", state.setting);
+  const changed = changes();
+  if (state.heard < answered || !Object.keys(changed).length) return;
+  common = { ...common, ...changed };
+  HOST.send("tried", changed);
 }
 
 /** @param {HostWords} words */
@@ -42,14 +50,13 @@ function hearHost(words) {
   }
   if (words.use && words.use.n !== used) {
     used = words.use.n;
+    common = { ...common, ...words.use.setting };
     say("use", words.use.setting);
-    common = "";
+    answered = asked;
   } else if (state) {
     show("message", problem());
   }
 }
-
-const START = "▶ Start live training";
 
 /** Ask for a run, and say how long it takes. */
 function start() {
@@ -59,7 +66,7 @@ function start() {
   tick();
   startTimer = setInterval(tick, 1000);
   find("start").disabled = true;
-  HOST.send("start", { press: pressed, setting: state?.setting ?? null });
+  HOST.send("start", { press: pressed, changed: changes(), most: state?.setting.most ?? null });
 }
 
 if (HOST) {
@@ -71,7 +78,6 @@ if (HOST) {
   });
   // A run on the server has an address of its own.
   if (served && location.hash) History.prototype.replaceState.call(history, history.state, "", location.pathname + location.search);
-  hearHost(HOST.words);
 }
 
 return {

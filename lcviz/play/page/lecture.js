@@ -38,6 +38,7 @@ class Lecture {
   }
 
   begin() {
+    if (!state) return;
     this.on = true;
     this.step = state.step;
     // Above everything: on the dashboard the board is a part of its page.

@@ -287,7 +287,7 @@ const isOwnEntry = () => history.state?.visit === entry().visit;
 listen(document, "keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const at = focused();
-  const isFree = at === document.body || at.matches("button:not([role])");
+  const isFree = at.contains(ROOT.getRootNode().host ?? board) || at.matches("button:not([role])");
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     goTo(tab === "live" ? "learn" : "live");
     find(`to-${tab}`).focus();
@@ -296,7 +296,7 @@ listen(document, "keydown", (event) => {
     return;
   } else if (HOST || tab !== "live" || !isFree || lecture.on || recorded) {
     return;
-  } else if (event.key === " " && at === document.body && !state?.dead) {
+  } else if (event.key === " " && !at.matches("button") && !state?.dead) {
     find("play").click();
   } else if (event.key === "ArrowRight") {
     find("next").click();

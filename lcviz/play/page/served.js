@@ -10,8 +10,9 @@ class ServedRun {
 
   /** @param {string} name @param {any[]} values */
   hear(name, ...values) {
-    if (name === "drawn" || name === "open") return;
+    if (name === "drawn") return;
     this.heard += 1;
+    if (name === "open") return;
     const [event, value] = name === "picture" ? values : [name, values[0]];
     HOST.send(event, value ?? 0); // a component sends no null: step 0 is the newest
   }

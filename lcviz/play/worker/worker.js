@@ -104,6 +104,7 @@ class Player {
     Object.assign(this.setting, FIRST_SETTING, opening.own);
     this.begin(opening.seed, { ...this.setting });
     this.repeat(opening.kills, opening.dead);
+    this.playing = false; // it went on after each but the last
     this.use({ ...FIRST_SETTING, ...opening.setting });
     if (opening.raced) this.race();
     this.show(opening.step);
@@ -152,7 +153,7 @@ class Player {
     this.target = LAST;
   }
 
-  /** Crash where the training is; where it stands, at the step that is shown. */
+  /** While it plays, crash now. At rest, crash at the step that is shown: the training is repeated up to there. */
   crash() {
     if (this.dead || !this.run.newest) return;
     const { run, step } = this;

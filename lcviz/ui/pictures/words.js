@@ -55,7 +55,7 @@ function withTerms(data) {
  * @typedef {object} Cost
  * @property {number | null} price in iterations; null if the restored model has no finite loss
  * @property {number} unsaved how many of them no checkpoint has; 0 unless the run is dead
- * @property {number} step the newest that was measured
+ * @property {number} step the newest measured one, up to the step that is restored
  */
 
 /**
@@ -66,12 +66,6 @@ function lostWork({ price, unsaved, step }, name) {
   if (price === null) return { verb: "loses", price: "the run", more: `: the model restored from step ${step} has no finite loss` };
   if (price < 0.05) return { verb: "costs", price: quantity(name, price, "less than 0.1 iterations"), more: "" };
   return { verb: "costs about", price: quantity(name, price, iterationsText(price)), more: notSavedText(unsaved, price) };
-}
-
-/** The estimated price of a crash. @param {Cost} cost @param {string} name of its number */
-function lostWorkText(cost, name) {
-  const { verb, price, more } = lostWork(cost, name);
-  return `${verb} ${price}${more}`;
 }
 
 /** How many iterations of a price no checkpoint has. @param {number} unsaved @param {number} price */

@@ -110,31 +110,53 @@ def test_opens_with_the_board(live: Live) -> None:
     again = page.told("board")["use"]
     assert (again["n"], again["setting"]["x"]) == (n + 1, 3)
     page.set("segmented_control", "coder", "context")
-    assert page.problem == "This example does not know the context coder: a run on Live does."
+    assert (
+        page.problem == "This example does not know the context coder: a run on this server does."
+    )
     assert page.told("board")["use"]["setting"]["coder"] == "runlength"
 
 
-def test_what_the_board_has_tried_is_how_a_run_is_saved(bare: Live, monkeypatch: Patch) -> None:
-    """Also what was tried, and Start, before this server had imported the page."""
-    tried = {"x": 1, "most": None, "budget": None, "coder": "huffman", "carries": False}
-    early = {"tried": tried | {"x": 4}, "start": {"press": "a", "setting": tried}}
-    monkeypatch.setattr(picture, "take_early", lambda name: early.pop(name, None))
+@pytest.fixture
+def early(monkeypatch: Patch) -> dict[str, Any]:
+    """What the board has sent before this server had imported the page, by event."""
+    sent: dict[str, Any] = {}
+    monkeypatch.setattr(picture, "take_early", lambda name: sent.pop(name, None))
+    return sent
+
+
+def test_what_the_board_has_tried_is_how_a_run_is_saved(bare: Live, early: dict[str, Any]) -> None:
+    early["tried"] = {"x": 4, "coder": "huffman"}
+    early["start"] = {"press": "a", "changed": {"x": 1, "carries": False}, "most": 2}
     page = bare(**SHORT)
     assert page.finish().status == "finished"
     assert page.the_run.settings.coding == Coding(1, coder="huffman")
     assert page.at.select_slider(key="bits").value == 1
-    assert page.at.toggle(key="carries").value is False  # still tried, on the run
-    assert page.picture("headline")["kept"] == "only a try: the run has the track"
+    assert page.at.toggle(key="carries").value is False  # still tried, on the run, as is the cut
+    assert page.picture("headline")["kept"] == "only a try: the run has 1 bit and the track"
 
 
-def test_a_budget_that_the_board_has_tried(bare: Live, monkeypatch: Patch) -> None:
-    """The sidebar has limits that the board has not: both then have the sidebar's."""
-    tried = {"x": 2, "most": None, "budget": 0.001, "coder": "runlength", "carries": True}
-    early = {"tried": tried}
-    monkeypatch.setattr(picture, "take_early", lambda name: early.pop(name, None))
+def test_start_keeps_what_only_the_sidebar_knows(bare: Live, early: dict[str, Any]) -> None:
+    early["start"] = {"press": "a", "changed": {"coder": "huffman"}, "most": None}
+    page = bare(**SHORT, keep="Tolerance", tolerance="0.01", scope="each tensor", cut="3")
+    page.finish()
+    coding = Coding(tolerance=0.01, scope="tensor", coder="huffman")
+    assert page.the_run.settings.coding == coding
+    assert page.picture("headline")["kept"] is None  # a cut of the board before is gone
+
+
+@pytest.mark.parametrize(
+    ("tried", "percent", "told"), [(0.001, 0.5, 0.005), (0.9, 50.0, 0.5), (0.0549, 5.49, 0.0549)]
+)
+def test_a_budget_that_the_board_has_tried(
+    bare: Live, early: dict[str, Any], tried: float, percent: float, told: float
+) -> None:
+    """The sidebar has limits that the board has not: then the board follows."""
+    early["tried"] = {"budget": tried}
     page = bare()
-    assert page.at.number_input(key="budget").value == 0.5
-    assert page.told("board")["use"]["setting"]["budget"] == 0.005
+    assert page.at.number_input(key="budget").value == pytest.approx(percent)
+    use = page.told("board")["use"]
+    assert use["setting"]["budget"] == told
+    assert use["n"] == (told != tried)
 
 
 def test_a_finished_run(live: Live, three_saves: Run) -> None:
