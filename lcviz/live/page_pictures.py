@@ -95,6 +95,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
             "last": last * interval,
             "newest": snapshot.newest.step,
             "shown": viewed.step,
+            "carries": subject.record.carries,
             "step": viewed.step if viewed.step == chosen_step() else None,
         },
         problem or "",

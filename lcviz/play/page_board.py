@@ -78,7 +78,7 @@ def mount_run(
     Args:
         pictures: Place on the board -> facts of its picture.
         state: interval and last, of the run; newest, a step; shown, the step of the pictures; step,
-            the one that was chosen, None for the newest.
+            the one that was chosen, None for the newest; carries.
         problem: What is not as asked for.
         events: Of all pictures, and "step", with 0 for the newest.
     """

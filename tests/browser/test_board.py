@@ -74,21 +74,36 @@ def test_start_hands_over(tab: MakeTab) -> None:
     pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
     assert pressed.all_inner_texts() == ["3", "values"]
     expecting(page.get_by_text("only a try")).to_have_count(0)
+    settled(page)
+    assert sheets(page) == 1
     visitor.check()
 
 
+def sheets(page: Page) -> int:
+    """How many sheets of paper the page takes."""
+    return int(page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n"))
+
+
 def test_a_lecture_on_live(tab: MakeTab) -> None:
-    """Over everything else; Back returns to where one was."""
-    visitor = tab(width=1280).open("/#step=40&x=3")
+    """Over everything else; Back returns to where one was. Printed it is one sheet."""
+    visitor = tab(color_scheme="dark", width=1280).open("/#step=40&x=3")
     page = visitor.page
     settled(page)
     page.get_by_role("button", name="Lecture").click()
     expecting(page.locator("#lecture h1")).to_have_text("What has to be stored?")
     box = page.locator(".board").bounding_box()
     assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 1280, 1000)
+    page.mouse.click(400, 900)  # beside everything: keys go on
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    expecting(page.locator("#lecture h1")).to_have_text("What does a crash cost?")
+    expecting(page.locator("[data-place=race] svg").first).to_be_visible()
     page.keyboard.press("Escape")
     settled(page)
     expecting(page.get_by_text("step 40", exact=True).first).to_be_visible()
+    page.wait_for_function("!location.hash.includes('killed')")  # the crash is undone
+    visitor.settled()
+    assert sheets(page) == 1
     visitor.go("Glossary")
     visitor.title("Glossary")
     page.go_back()

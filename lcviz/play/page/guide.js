@@ -36,8 +36,8 @@ const GESTURES = [
   },
   {
     on: "weights",
-    ask: ({ setting }) => `${again(setting)}Press 2 beside x, and click a coloured pixel in 1.`,
-    done: ({ setting, chosen }, began) => setting.carries && chosen > began.chosen,
+    ask: ({ setting }) => `${again(setting)}${slotsOf(setting) > 1 ? "Click" : "Press 2 beside x, and click"} a coloured pixel in 1.`,
+    done: ({ setting, chosen }, began) => setting.carries && slotsOf(setting) > 1 && chosen > began.chosen,
     told: "One weight, everywhere: its bar in 2, its code word in 4, its stairs below 1.",
   },
   {

@@ -6,7 +6,7 @@ const SLIDES = [
   ["buckets", "Which changes can wait?", "All changes of one sign and one power of two share a bucket, and become one value, its level. The x bits of priority promotion name 2ˣ − 1 buckets: those of the largest changes. All smaller changes become 0, and wait.", "Drag the cut."],
   ["bits", "Why are 32 bits a number too many?", "Few different values are left, and nearly all of them are 0. A Huffman code gives frequent values short words. The run-length code also counts the zeros between two changes, and writes one word for all of them."],
   ["weight", "Where does what was dropped go?", "It is not lost. The next δ starts from what a restart would load, so it holds all that earlier ones left out. ũ follows u in steps: late, but it follows."],
-  ["loss", "What does a restart lose?", "Both curves are losses on digits that the training never sees: of the model in training, and of the model that a restart would load. Early checkpoints lag behind. Later ones catch up, as δ becomes smaller.", "Keep only one slot. Then switch the track off."],
+  ["loss", "What does a restart lose?", "Both curves are losses on digits that the training never sees: of the model in training, and of the model that a restart would load. Early checkpoints lag behind. Later ones catch up, as δ becomes smaller.", "Keep only one slot. Then switch “Keep what is dropped” off."],
   ["examples", "Can the restored model still read?", "Ten digits that the training never sees. Above stands what the model in training reads, below what a restart would read after this checkpoint. What differs is what the missing bytes cost."],
   ["race", "What does a crash cost?", "Four ways to save the same training crash at the same iteration. The price is how many iterations each needs until its loss is back. Full checkpoints are exact and large. SCAR and TOPN save the blocks or the weights that changed most, in as many bytes as LC."],
 ];
@@ -17,7 +17,19 @@ if (GIVEN.recorded) {
   SLIDES[3] = ["weight", "How does one weight move?", "Most records leave it as it is. One that moves it moves it by the level of its bucket."];
 }
 
-for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": sentence });
+// Where each δ is the change since the last checkpoint.
+const WITHOUT_TRACK = {
+  weights: "A checkpoint is what a training restarts from after a crash. Here δ is the difference since the last checkpoint. Orange weights move up, blue ones down. Grey weights stay as they are.",
+  weight: "It is lost. Each δ holds the changes since the last checkpoint alone, so no later one makes up for what was left out. Kept for next time, it would be in the next δ.",
+};
+
+/** What explains a slide as the training is saved now. @param {string} name @param {string} sentence */
+const explained = (name, sentence) => (state && (state.setting ?? state).carries === false && WITHOUT_TRACK[name]) || sentence;
+
+/** Question and explanation of each picture, on paper. */
+function explainPictures() {
+  for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": explained(name, sentence) });
+}
 
 const CARD = 400; // pixels, the width that a picture is drawn for
 
@@ -33,6 +45,8 @@ class Lecture {
     this.on = false;
     this.crashed = false; // by this lecture
     listen(window, "resize", () => this.on && this.fit());
+    // After a click the arrow keys go on with the slides.
+    listen(board, "click", ({ detail }) => this.on && detail && focused().blur());
     for (const [name, act] of Object.entries({ back: () => this.go(-1), next: () => this.go(1), speak: () => this.speak(), end: () => this.end() }))
       bar.querySelector(`[data-lecture=${name}]`).onclick = act;
   }
@@ -40,7 +54,8 @@ class Lecture {
   begin() {
     if (!state) return;
     this.on = true;
-    this.step = state.step;
+    if (worker) writeAddress(state, entry());
+    this.before = readAddress().opening;
     // Above everything: on the dashboard the board is a part of its page.
     board.popover = "manual";
     board.showPopover();
@@ -57,10 +72,7 @@ class Lecture {
     board.removeAttribute("popover");
     board.classList.remove("lecture");
     this.bar.hidden = true;
-    if (this.crashed && state.dead) {
-      say("goOn");
-      say("step", this.step); // a crash shows the newest
-    }
+    if (this.crashed) say("return", this.before); // the same training, once more
     this.crashed = false;
     drawPictures();
     find("begin-lecture").focus();
@@ -81,7 +93,7 @@ class Lecture {
     this.card = this.find(name);
     this.card.classList.add("shown-slide");
     this.bar.querySelector("h1").textContent = question;
-    this.bar.querySelector("p").textContent = `${sentence} ${speaker}`;
+    this.bar.querySelector("p").textContent = `${explained(name, sentence)} ${worker ? speaker : ""}`;
     this.bar.querySelector("[data-lecture=place]").textContent = `${this.at + 1} of ${slides.length}`;
     if (isRace && this.card.hidden) this.crash();
     this.fit();
@@ -94,6 +106,7 @@ class Lecture {
     const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
     set(card, { style: `width: ${natural}px`, "data-higher": null });
     drawPictures();
+    set(this.find("headline"), { style: `zoom: ${(1.15 * innerWidth) / 1280}` });
     const zoom = Math.min(width / natural, height / card.offsetHeight);
     set(card, { style: `width: ${Math.floor(width / zoom)}px; zoom: ${zoom}` });
     // What is left below goes to a curve or an image; its texts may then take another line.
@@ -108,6 +121,7 @@ class Lecture {
   unfit() {
     this.card?.classList.remove("shown-slide");
     if (this.card) set(this.card, { style: null, "data-higher": null });
+    set(this.find("headline"), { style: null });
     this.card = null;
   }
 
@@ -124,9 +138,9 @@ class Lecture {
     sentence.hidden = !sentence.hidden;
   }
 
-  /** Act on a key; returns whether it was for the lecture. @param {string} key */
-  handleKey(key) {
-    const acts = { ArrowRight: () => this.go(1), PageDown: () => this.go(1), ArrowLeft: () => this.go(-1), PageUp: () => this.go(-1), s: () => this.speak(), Escape: () => this.end() };
+  /** Act on a key; returns whether it was for the lecture. isFree: whether nothing else needs arrows. @param {string} key @param {boolean} isFree */
+  handleKey(key, isFree) {
+    const acts = { PageDown: () => this.go(1), PageUp: () => this.go(-1), s: () => this.speak(), Escape: () => this.end(), ...(isFree ? { ArrowRight: () => this.go(1), ArrowLeft: () => this.go(-1) } : {}) };
     if (!this.on || !acts[key]) return false;
     acts[key]();
     return true;

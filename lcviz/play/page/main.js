@@ -3,7 +3,7 @@
 // ROOT: what holds the board's elements: the document, or a component's shadow. GIVEN: what it begins
 // with, see given.py. HOST: the dashboard around it, or null: send(event, value) tells it something.
 
-const PAPER = 735; // pixels, the height of A4 in landscape without margins
+const PAPER = 710; // pixels, below the height of A4 in landscape without margins, 740
 const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
 
 const address = readAddress();
@@ -131,6 +131,7 @@ function heardFrom(event, value) {
 
 // Paper is white, and pictures are painted in the colours of the page.
 listen(window, "beforeprint", () => {
+  explainPictures();
   board.classList.add("paper");
   find("handout-link").textContent = location.protocol === "file:" ? "" : location.href;
   // As large as one page lets it be.
@@ -291,7 +292,7 @@ listen(document, "keydown", (event) => {
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     goTo(tab === "live" ? "learn" : "live");
     find(`to-${tab}`).focus();
-  } else if ((isFree || event.key === "Escape") && lecture.handleKey(event.key)) {
+  } else if (lecture.handleKey(event.key, isFree)) {
     event.preventDefault();
     return;
   } else if (HOST || tab !== "live" || !isFree || lecture.on || recorded) {

@@ -20,6 +20,7 @@ onmessage = async ({ data: [name, ...values] }) => {
   if (name === "drawn") visited.isPageReady = true;
   else visited.messages += 1;
   if (name === "speed") visited.speed = values[0];
+  else if (name === "return") visited.open(values[0]);
   else if (name === "step") visited.show(values[0]);
   else if (name === "picture") visited.heard(values[0], values[1]);
   else if (name !== "open" && name !== "drawn") /** @type {any} */ (visited)[name](...values);

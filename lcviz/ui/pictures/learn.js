@@ -225,6 +225,7 @@ const STYLE = `
   .ribbon i { height: 10px; border-radius: 3px; min-width: 2px; flex: none; transition: width 0.5s; }
   .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, max(330px, 32%)), 1fr)); gap: 0.6rem; }
   .card { border: 1px solid var(--line); border-radius: 10px; padding: 0.3rem 0.8rem 0.5rem; min-width: 0; display: flex; flex-direction: column; }
+  @media print { .card { break-inside: avoid; } }
   .card.beyond { grid-column: 1 / -1; }
   .card > :first-child { flex: 1; }
   .card p.text { min-height: 2.7em; }

@@ -226,7 +226,7 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 def test_another_step(live: Live, three_saves: Run) -> None:
     page = live(run=three_saves.id, tables="true")
     first = page.picture("buckets"), page.figure("by-bits")
-    state = {"interval": 2, "last": 6, "newest": 6, "shown": 6, "step": None}
+    state = {"interval": 2, "last": 6, "newest": 6, "shown": 6, "carries": True, "step": None}
     assert page.told("run")["served"]["state"] == state
     page.look_into(4)
     assert (shown_step(page), page.step) == (4, 4)
@@ -254,7 +254,7 @@ def test_stepping(bare: Live, create: Create) -> None:
     assert page.texts("header")[0].startswith("The base is saved: 32.0 kB")
     assert page.pictures == set()
     page.click("step")
-    state = {"interval": 2, "last": 6, "newest": 2, "shown": 2, "step": None}
+    state = {"interval": 2, "last": 6, "newest": 2, "shown": 2, "carries": True, "step": None}
     assert page.told("run")["served"]["state"] == state
     page.click("step").click("step")
     assert page.step == 6
