@@ -130,7 +130,7 @@ def play(page: Page, film: Film) -> None:
         page.get_by_text("only a try").wait_for(state="hidden")
         page.wait_for_timeout(1500)
     with film.scene(most=6):
-        _press(page, "Start live training")
+        _press(page, "▶ Start live training")
         page.get_by_role("button", name="Pause").wait_for()
         page.locator("[data-picture=weights]").wait_for()
         page.wait_for_timeout(7000)
@@ -192,6 +192,7 @@ def main() -> None:
         warm(browser, ours.url)
         context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]})
         context.add_init_script(POINTER)
+        context.add_init_script("localStorage.setItem('lcviz-guide', '1')")  # no guide
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(f"{ours.url}/?{SETTINGS}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PATIENCE = 12_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
+PATIENCE = 120_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
 SETTLED = """() => {
     const app = document.querySelector('[data-testid=stApp]');
     return app?.dataset.testScriptState === 'notRunning'
