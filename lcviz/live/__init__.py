@@ -3,7 +3,6 @@
 Read in this order:
     page                the whole page: controls, pictures, details
     page_start          the board with its example, until a run begins
-    page_keys           Space and the right arrow
     page_step           the checkpoint to show
     step_record         its record, as saved or as a visitor tries it
     page_attempt        what a visitor tries

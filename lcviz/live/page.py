@@ -42,9 +42,8 @@ from lcviz.ui.steering import Steering, keep_in_browser
 
 from .details.page import show_details
 from .page_attempt import CARRIES, stored_attempt
-from .page_keys import listen
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
-from .page_pictures import show_pictures
+from .page_pictures import show_base, show_pictures
 from .page_play import play_button
 from .page_start import create_run, show_example, show_form_error, start_button, take_early
 from .page_step import chosen_step, look_into
@@ -73,7 +72,6 @@ def page() -> None:
     run = session.own_run()
     with unseen:
         keep_in_browser(session.steered())  # the link may have brought a new key
-        listen()
     if run is None:
         show_example(form)
         return
@@ -114,16 +112,12 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, page_state: li
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
     _show_status(run, snapshot, settings)
     if snapshot.newest.kind == "base":
-        st.header(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
         first = (
-            "the first comes in a moment."
+            "the first δ comes in a moment."
             if snapshot.status == PLAYING
-            else "press *Play*, or *Step* for one."
+            else "press Play, or Step, for the first δ."
         )
-        st.markdown(
-            "It holds the starting weights, bit for bit. Every checkpoint after it is a small δ: "
-            f"{first}"
-        )
+        show_base(run, f"The base is saved, {nbytes_text(snapshot.newest.nbytes)}: {first}")
         return
     st.session_state[_TRYING] = show_pictures(run, snapshot, settings)
     if snapshot.status == PLAYING:

@@ -62,6 +62,18 @@ class Subject:
         return self.whole_run if self.record.is_trial else None
 
 
+def show_base(run: Run, text: str) -> None:
+    """The board before the first delta. text: what is to say."""
+    shown = {"newest": 0, "shown": 0, "carries": True, "step": None}
+    page_board.mount_run({}, _range(run) | shown, text, {})
+
+
+def _range(run: Run) -> dict[str, int]:
+    """Of the slider of steps."""
+    interval = run.settings.interval
+    return {"interval": interval, "last": run.settings.stop_after // interval * interval}
+
+
 def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     """Everything on the first screen below the controls.
 
@@ -87,17 +99,15 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
     drawn = dict(pictures(run, snapshot, subject, history, crash, worth))
     if race:
         drawn["race"] = race
-    interval, last = run.settings.interval, run.settings.stop_after // run.settings.interval
+    shown = {
+        "newest": snapshot.newest.step,
+        "shown": viewed.step,
+        "carries": subject.record.carries,
+        "step": viewed.step if viewed.step == chosen_step() else None,
+    }
     page_board.mount_run(
         {name: one if isinstance(one, str) else one.data for name, one in drawn.items()},
-        {
-            "interval": interval,
-            "last": last * interval,
-            "newest": snapshot.newest.step,
-            "shown": viewed.step,
-            "carries": subject.record.carries,
-            "step": viewed.step if viewed.step == chosen_step() else None,
-        },
+        _range(run) | shown,
         problem or "",
         _events(run, subject.record, attempt),
     )

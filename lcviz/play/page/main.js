@@ -288,13 +288,19 @@ const isOwnEntry = () => history.state?.visit === entry().visit;
 listen(document, "keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const at = focused();
-  const isFree = at.contains(ROOT.getRootNode().host ?? board) || at.matches("button:not([role])");
+  const isFree = at.contains(ROOT.getRootNode().host ?? board) || at.matches("button:not([role]), button[role=button]");
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
     goTo(tab === "live" ? "learn" : "live");
     find(`to-${tab}`).focus();
   } else if (lecture.handleKey(event.key, isFree)) {
     event.preventDefault();
     return;
+  } else if (served) {
+    // Its buttons are the dashboard's. One that has the focus has a key of its own for Space.
+    const names = { " ": at.matches("button") ? [] : ["play", "pause"], ArrowRight: ["step"] }[event.key] ?? [];
+    const button = isFree && names.length && document.querySelector(names.map((name) => `.st-key-${name} button:not([disabled])`).join());
+    if (!button) return;
+    button.click();
   } else if (HOST || tab !== "live" || !isFree || lecture.on || recorded) {
     return;
   } else if (event.key === " " && !at.matches("button") && !state?.dead) {

@@ -251,7 +251,7 @@ def test_a_link_to_a_step_that_is_not_there(bare: Live, three_saves: Run, step: 
 def test_stepping(bare: Live, create: Create) -> None:
     run = create(interval=2, stop_after=7)
     page = bare(run=run.id)
-    assert page.texts("header")[0].startswith("The base is saved: 32.0 kB")
+    assert page.problem == "The base is saved, 32.0 kB: press Play, or Step, for the first δ."
     assert page.pictures == set()
     page.click("step")
     state = {"interval": 2, "last": 6, "newest": 2, "shown": 2, "carries": True, "step": None}
@@ -701,10 +701,9 @@ def test_losses_that_lag_behind_cost_nothing(
 def test_what_follows_the_base_is_said(bare: Live, create: Create) -> None:
     run = create(interval=100_000, stop_after=100_000)
     page = bare(run=run.id)
-    assert any("press *Play*" in text for text in page.texts("markdown"))
+    assert page.problem.endswith("press Play, or Step, for the first δ.")
     page.click("play")
-    assert any("the first comes in a moment" in text for text in page.texts("markdown"))
-    assert not any("press *Play*" in text for text in page.texts("markdown"))
+    assert page.problem.endswith("the first δ comes in a moment.")
 
 
 # Weights and Adam's moments.
