@@ -23,10 +23,7 @@ from .values import CHECKPOINTS, FINEST, checkpoints_of, values_of
 BITS = (1, 2, 3, None)
 LETTERS = "abcdefghijklmnop"
 HEADING = "Learn: why is a checkpoint this small?"
-ABOUT = (
-    "A checkpoint lets training go on after a crash. Three steps make it small: buckets, the "
-    "largest first, short code words. Touch a picture: the others follow."
-)
+ABOUT = "A checkpoint lets a training go on after a crash. Touch a picture: the others follow."
 PICTURES = {  # module -> title, subtitle, text, term of the glossary
     "delta": (
         "δ",

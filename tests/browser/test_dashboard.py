@@ -166,10 +166,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
 
 
 def test_keys_and_reset(tab: MakeTab) -> None:
-    """Space plays and pauses, the right arrow steps, unless what has the focus needs the key.
-
-    Reset asks only where checkpoints would go.
-    """
+    """Space plays and pauses, the right arrow steps, unless what has the focus needs the key."""
     visitor = tab(width=500).open("/?iterations=20000&interval=50&speed=slow")
     page = visitor.page
     sure = page.get_by_role("button", name="Delete and start over")
@@ -185,9 +182,11 @@ def test_keys_and_reset(tab: MakeTab) -> None:
         settled(page)
 
     start(page)
+    expecting(picture(page, "buckets")).to_be_visible()
     settled(page)
     first = visitor.run_id
     reset.click()
+    sure.click()
     renewed(first)
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()

@@ -14,25 +14,28 @@ const START = "▶ Start live training";
 let hostProblem = "";
 let pressed = ""; // the last press of Start
 let used = HOST?.words.use?.n ?? 0;
-/** @type {any} the setting that both know, see the type Setting of tracker.js */
-let common = { x: 2, budget: null, coder: "runlength", carries: true, ...HOST?.words.use?.setting };
+/** @type {any} the example's own setting, see the type Setting of tracker.js */
+const OWN = { x: 2, budget: null, coder: "runlength", carries: true };
+/** What the dashboard has said last of the setting. @type {any} */
+let agreed = { ...OWN, ...HOST?.words.use?.setting };
+/** What it was told since: messages that come close to each other may get lost. @type {any} */
+let common = agreed;
 let answered = 0; // messages after which the state is that of `common`
 /** @type {number | undefined} */
 let startTimer;
 
-/** What a visitor has changed since both had the same setting. */
-function changes() {
-  const now = state?.setting ?? common;
-  const names = Object.keys(common).filter((name) => name !== "most" && now[name] !== common[name]);
-  return Object.fromEntries(names.map((name) => [name, now[name]]));
+/** What of the setting on the board differs from another one. @param {any} other */
+function changesFrom(other) {
+  const now = state?.setting ?? other;
+  return Object.fromEntries(Object.keys(OWN).filter((name) => now[name] !== other[name]).map((name) => [name, now[name]]));
 }
 
 /** Tell the dashboard what is tried: a run that begins is saved like this. */
 function tellHost() {
-  const changed = changes();
+  const changed = changesFrom(common);
   if (state.heard < answered || !Object.keys(changed).length) return;
   common = { ...common, ...changed };
-  HOST.send("tried", changed);
+  HOST.send("tried", changesFrom(agreed));
 }
 
 /** @param {HostWords} words */
@@ -48,9 +51,10 @@ function hearHost(words) {
     clearInterval(startTimer);
     find("start").textContent = START;
   }
+  agreed = { ...OWN, ...words.use?.setting };
   if (words.use && words.use.n !== used) {
     used = words.use.n;
-    common = { ...common, ...words.use.setting };
+    common = agreed;
     say("use", words.use.setting);
     answered = asked;
   } else if (state) {
@@ -66,7 +70,7 @@ function start() {
   tick();
   startTimer = setInterval(tick, 1000);
   find("start").disabled = true;
-  HOST.send("start", { press: pressed, changed: changes(), most: state?.setting.most ?? null });
+  HOST.send("start", { press: pressed, changed: changesFrom(agreed), most: state?.setting.most ?? null });
 }
 
 if (HOST) {

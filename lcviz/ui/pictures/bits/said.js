@@ -64,7 +64,7 @@ SAYS.bits = (/** @type {BitsFacts} */ facts) => {
     words: [...words.map(wordData), ...(followed ? [{ ...followed, bits: followed.code.word || "0", title: codeText(followed.code), here: true, after: true }] : [])],
     words_are: !words.length ? "No bits are needed: all values are alike." : facts.shares ? "Bits of each change and the zeros before it:" : "",
     compare: compared(facts),
-    coders: facts.from_record ? [] : coders.map(({ name, short }) => [name, short, name in facts.sizes ? "" : ABSENT]),
+    coders: facts.from_record ? [] : coders.map(({ name, short }) => (name in facts.sizes ? [name, short] : [name, short, ABSENT])),
     coder,
   };
 };
