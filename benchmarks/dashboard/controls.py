@@ -150,7 +150,7 @@ CONTROLS: dict[str, Control] = {
     ),
     "Live, cut let go, on the size": Control(SIZE, _drag, "pointerup", goal=EFFECT, runs=RUNS),
     "Live, budget, on the size": Control(SIZE, _budget, goal=EFFECT, runs=RUNS),
-    "Live, step shown": Control(BARS, _step, goal=EFFECT, runs=RUNS[:2]),
+    "Live, step shown": Control(BARS, _step, goal=EFFECT),
     "Live, bar clicked, on the buckets": Control(BARS, _bar, "pointerdown"),
     "Live, pixel clicked, on the pixels": Control(RING, _follow, "pointerdown", ready=BARS),
     "Live, pixel clicked, on the weight": Control(

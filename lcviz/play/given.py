@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).parent / "example.json"
-COMMAND = "python -m lcviz.record_example"
 Setting = Mapping[str, Any]
 
 

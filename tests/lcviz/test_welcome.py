@@ -16,7 +16,8 @@ from lcviz.ui import navigation
 
 
 def test_the_recording_is_the_example() -> None:
-    assert given.recorded() == json.loads(json.dumps(recorded())), given.COMMAND
+    """If not: python -m lcviz.record_example."""
+    assert given.recorded() == json.loads(json.dumps(recorded()))
 
 
 def test_nothing_heavy_is_imported_for_it() -> None:
