@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import codec
-from lcviz.cli.lab import main
+from lcviz.cli.tools import main
 from lcviz.play.one_file import play_html
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings, Snapshot

@@ -1,4 +1,4 @@
-"""`python -m lcviz`: the experiments as a user runs them."""
+"""`python -m benchmarks.experiments`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import codec
+from benchmarks.experiments.__main__ import main
+from benchmarks.experiments.failures import Recovery, comparison
+from benchmarks.experiments.tuning import Tune
 from codec import Coding
 from codec.inspect import DEFAULT_DISTANCE
-from lcviz.cli.lab import main
-from lcviz.lab.experiments.failures import Recovery, comparison
-from lcviz.lab.experiments.tuning import Tune
 from lcviz.lab.series import OwnSeries
 
 Capsys = pytest.CaptureFixture[str]
