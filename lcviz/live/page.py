@@ -89,6 +89,15 @@ def page() -> None:
         if not switch_above:
             _carries_toggle()
         play_button(run, settings)
+        st.button(
+            "Back to the example",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            key="to-example",
+            help="The run stays on this server for a while: its link opens it again.",
+            on_click=session.look_at,
+            args=(None,),
+        )
         st.caption(describe(run.settings))
     setting = Setting(run.settings.coding, run.settings.interval)
     own_training(setting, optimizer=run.settings.optimizer_state)

@@ -51,20 +51,17 @@ const GESTURES = [
 ];
 const SEEN = "lcviz-guide"; // in the browser's storage
 
-const NARROW = matchMedia("(max-width: 700px)"); // then the guide stands above what it points at
-
 /** Asks for the gestures that are not made yet, one after the other. */
 class Guide {
   /** @param {HTMLElement} place @param {(name: string) => HTMLElement | null} find an element by the name of a picture or a control */
   constructor(place, find) {
-    [this.place, this.find, this.home] = [place, find, place.parentElement];
+    [this.place, this.find] = [place, find];
     /** @type {Set<any> | null} the gestures that are made; null while there is no guide */
     this.made = null;
     place.querySelector("[data-guide=skip]").onclick = () => {
       this.end();
       find(HOST ? "start" : "play").focus();
     };
-    NARROW.onchange = () => this.made && this.point(this.next);
   }
 
   /** @param {any} state of the worker; null before its first one */
@@ -108,29 +105,26 @@ class Guide {
     const { place, made } = this;
     place.hidden = !made;
     const gesture = made && this.next;
-    if (!made) return void (this.asked && this.point(null));
+    if (!made) {
+      board.style.removeProperty("--guide");
+      return void (this.asked && this.point(null));
+    }
     const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like, or pass on the link.";
     write(place.querySelector("[data-guide=said]"), this.said);
     write(place.querySelector("[data-guide=ask]"), ask);
     place.querySelector("[data-guide=skip]").textContent = gesture ? "Skip" : "Close";
-    if (gesture !== this.asked) this.point(gesture); // its texts decide how much room is left
+    board.style.setProperty("--guide", `${place.offsetHeight}px`); // where the headline stays below it
+    if (gesture !== this.asked) this.point(gesture);
   }
 
   /** Mark what a gesture is made on, and bring it into view. @param {any} gesture null or undefined for none */
   point(gesture) {
-    const { place, home } = this;
     const isFirst = this.asked === null;
     this.asked = gesture;
     ROOT.querySelector(".guided")?.classList.remove("guided");
     const target = gesture && this.find(gesture.on);
     target?.classList.add("guided");
-    if (!NARROW.matches) {
-      if (place.parentElement !== home) home.append(place);
-      if (!isFirst) target?.scrollIntoView({ block: "nearest" });
-    } else if (target) {
-      (target.closest(".row") ?? target).before(place);
-      place.scrollIntoView();
-    }
+    if (!isFirst) target?.scrollIntoView({ block: "nearest" });
   }
 }
 

@@ -8,8 +8,9 @@ const OVERHANG = 3; // pixels by which a label may be wider than its bar
 const VIEWS = [["values", "values"], ["error", "error without it"]];
 
 export default function (component) {
-  const { data, setTriggerValue: send } = component;
   const { figure, controls, body } = frame(component);
+  const { setTriggerValue: send } = component;
+  body.newest = component.data;
   let svg = body.querySelector("svg");
   if (!svg) {
     svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "level" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
@@ -17,6 +18,9 @@ export default function (component) {
   }
   const under = body.querySelector(".under");
   body.again = () => {
+    // While the cut is dragged its axis stays: that of an answer would slide it away from the pointer.
+    if (!body.dragging) body.held = body.newest;
+    const data = body.held;
     const now = withExpected(body, data);
     if (!body.dragging) body.cut = now.cut;
     const isOld = now.cut !== data.cut && now.view === "values"; // the sentence, until the answer comes
@@ -30,8 +34,9 @@ export default function (component) {
   };
   const choose = (bits) => {
     send("bits", bits);
-    const cut = bits === "all" ? data.most : Math.min(2 ** bits - 1, data.most);
-    expect(body, data.cut === null || Number.isNaN(cut) ? { bits } : { bits, cut });
+    const { most, cut } = body.held;
+    const next = bits === "all" ? most : Math.min(2 ** bits - 1, most);
+    expect(body, cut === null || Number.isNaN(next) ? { bits } : { bits, cut: next });
   };
   body.again();
 }

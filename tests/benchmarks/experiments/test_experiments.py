@@ -144,8 +144,7 @@ def test_an_interrupt_loses_no_trial(capsys: Capsys, monkeypatch: pytest.MonkeyP
         ("tune MF --intervals 1,0", 2, "1 or more"),
         ("tune MF --check -1", 2, "0 or more; got '-1'"),
         ("tune MF --coders huffman,zip", 2, "got 'zip'"),
-        ("receipt nowhere.json", 1, "nowhere.json"),
-        ("", 2, "COMMAND"),
+        ("", 2, "EXPERIMENT"),
     ],
 )
 def test_mistakes_are_told(arguments: str, code: int, told: str, capsys: Capsys) -> None:

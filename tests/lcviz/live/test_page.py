@@ -166,6 +166,14 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     assert page.picture("buckets")["text"] == "Nothing has changed in this step."
 
 
+def test_back_to_the_example_and_to_the_run(live: Live, three_saves: Run) -> None:
+    page = live(run=three_saves.id).click("to-example")
+    assert page.told("board")["use"]
+    assert "run" not in page.at.query_params
+    assert not page.texts("warning")
+    assert live(run=three_saves.id).the_run is three_saves
+
+
 # Choosing a step.
 
 
