@@ -92,7 +92,7 @@ function finishDrawing() {
   say("drawn");
   if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
   if (served) return;
-  if (!recorded) guide.hear(state);
+  if (!recorded && !lecture.on) guide.hear(state);
   if (HOST) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
@@ -133,7 +133,7 @@ function heardFrom(event, value) {
 listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
-  find("handout-link").textContent = isFile ? "" : location.href;
+  find("handout-link").textContent = isLocal ? "" : location.href;
   // As large as one page lets it be.
   for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {
     board.style.setProperty("--zoom", zoom.toFixed(2));
@@ -179,7 +179,7 @@ function drawControls() {
   const { playing, finished, dead, newest } = state;
   const had = focused().id;
   find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
-  find("play").hidden = dead || (HOST && finished);
+  find("play").hidden = dead || (HOST && !playing && (finished || !state.isAtRest));
   board.classList.toggle("dead", dead);
   find("next").disabled = playing || finished;
   find("kill").disabled = !newest;
@@ -233,9 +233,9 @@ find("step").onchange = ({ target }) => served && say("step", Number(target.valu
 find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin(state);
 find("print").onclick = () => print();
-const isFile = location.protocol === "file:";
-find("copy-link").onclick = ({ target }) => copyText(target, () => location.href, isFile ? "Copied, for this machine" : "Copied");
-find("embed").hidden = isFile || HOST;
+const isLocal = location.protocol === "file:" || ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+find("copy-link").onclick = ({ target }) => copyText(target, () => location.href, isLocal ? "Copied, for this machine" : "Copied");
+find("embed").hidden = isLocal || HOST;
 find("embed").onclick = ({ target }) => copyText(target, () => `<iframe src="${location.href}" title="Checkpoint compression, live" width="100%" height="760"></iframe>`, "Copied");
 
 /** The seed in the field; null where that is no seed. */

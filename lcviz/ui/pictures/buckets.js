@@ -69,7 +69,7 @@ function drawAll(svg, body, data, width, send) {
       const tall = worth ? far(bar.error) : long(bar.kept + bar.rest);
       const fill = bar.sign ? "var(--blue)" : "var(--orange)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
-      set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
+      set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.36, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);

@@ -91,7 +91,7 @@ const STYLE = `
     .blocks { flex-wrap: nowrap; }
     .blocks b { font-size: 16px; }
     .blocks:first-child, .bar, .shares > small { display: none; }
-    .shares { flex-basis: 100%; order: 1; }
+    .shares { flex-basis: 100%; order: 1; margin-top: 2px; }
     .smaller > span { min-width: 0; }
     .lost { flex: 1 0 100%; }
     .lost > span { width: auto; }
