@@ -17,6 +17,7 @@ from codec.inspect import layout_of
 from codec.saving.dry_run import DryRun
 from codec.scheme import coders
 from codec.scheme.coders import CODERS
+from tests.codec.chains import save_all
 from tests.compaction import add_base
 from tests.toy_coder import TOY, Array, Zipped
 
@@ -120,9 +121,7 @@ def test_distributed_checkpoints(tmp_path: Path) -> None:
 
 def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
     run = tmp_path / "run.lcc"
-    with codec.Checkpointer(run, bits=2, coder="toy") as checkpoints:
-        for step, state in enumerate(states(2)):
-            checkpoints.save(step, state)
+    save_all(run, states(2), bits=2, coder="toy")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coders, "PAYLOADS", coders.PAYLOADS[:-1])
         with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):

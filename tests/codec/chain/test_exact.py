@@ -13,9 +13,11 @@ import codec
 import codec.inspect
 from codec.errors import RewoundWarning
 from tests.bits import bits
+from tests.codec.chains import save_all
 from tests.compaction import add_base
 
 N = 8
+EXACT = {"*": "exact"}
 
 
 @pytest.fixture
@@ -46,14 +48,8 @@ def states() -> list[dict[str, Any]]:
 @pytest.fixture
 def run(tmp_path: Path, states: list[dict[str, Any]]) -> Path:
     path = tmp_path / "run.lcc"
-    save(path, states)
+    save_all(path, states, policy=EXACT)
     return path
-
-
-def save(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
-    with codec.Checkpointer(path, policy={"*": "exact"}, resume=first > 0) as checkpoints:
-        for step, state in enumerate(states[first:], first):
-            checkpoints.save(step, state)
 
 
 def check(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
@@ -80,15 +76,15 @@ def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
 
 def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]]) -> None:
     path = tmp_path / "run.lcc"
-    save(path, states[:3])
-    save(path, states[:6], 3)
+    for begin, end in ((0, 3), (3, 6)):
+        save_all(path, states[begin:end], begin, policy=EXACT, resume=True)
     add_base(path)
-    save(path, states, 6)
+    save_all(path, states[6:], 6, resume=True)
     check(path, states)
     assert "d/model/w" in names(path, "00000006.delta")  # the first after the new base
     with pytest.warns(RewoundWarning):
         codec.rewind(path, 6)
-    save(path, [*states[:7], states[3] | {"step": 7}], 7)
+    save_all(path, [states[3] | {"step": 7}], 7, resume=True)
     assert bits(codec.restore(path)) == bits(states[3] | {"step": 7})
     assert codec.verify(path).ok
 
@@ -100,9 +96,7 @@ def test_a_tensor_that_is_whole_in_between(tmp_path: Path) -> None:
     other = rng.integers(0, 2**62, 500) * 2 - 2**62
     arrays = [first, first + 1, other, other + 2, other + 5, other + 5]
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        for step, array in enumerate(arrays):
-            checkpoints.save(step, {"x": array})
+    save_all(path, ({"x": array} for array in arrays))
     for step, kind in ((1, "d"), (2, "t"), (3, "d"), (4, "d")):
         assert f"{kind}/x" in names(path, f"{step:08d}.delta")
     chain = codec.Chain(path)

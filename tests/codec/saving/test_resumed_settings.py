@@ -14,11 +14,11 @@ from codec.cli.main import main
 from codec.errors import ChainNotFoundError, MalformedRecordError, RecordError, SettingsError
 from codec.record.record import Place
 from codec.scheme.coding import Coding
+from tests.codec.chains import save_all, shorten
+from tests.codec.forging import forge, parts_of
 
 Opened = Callable[..., codec.Checkpointer]
 Logged = pytest.LogCaptureFixture
-Forge = Callable[[Any, Any], bytes]
-Parts = Callable[[bytes], Any]
 EXACT = {"*": "exact"}
 
 
@@ -183,10 +183,9 @@ def test_a_chain_that_does_not_say_its_settings(
         assert checkpoints.policy.given == EXACT
 
 
-def test_settings_that_no_version_knows(run: Path, forge: Forge, parts_of: Parts) -> None:
+def test_settings_that_no_version_knows(run: Path) -> None:
     """They are refused by who resumes; readers do not look at them."""
-    with codec.Checkpointer(run, bits=3) as checkpoints:
-        checkpoints.save(0, state(1))
+    save_all(run, [state(1)], bits=3)
     base = next(run.glob("*.base.*"))
     fields, arrays = parts_of(base.read_bytes())
     for wrong in ({"coding": "xr 3"}, {"coding": 3}, {"policy": ["*"]}, {"policy": {"*": "odd"}}):
@@ -209,8 +208,7 @@ def test_a_chain_that_is_required(opened: Opened, run: Path) -> None:
     with codec.Checkpointer(run, resume="required") as checkpoints:
         assert checkpoints.step == 0
         checkpoints.save(1, state(2))
-    base = next(run.glob("*.base.*"))
-    base.write_bytes(base.read_bytes()[:-1])
+    shorten(next(run.glob("*.base.*")))
     for resume in (True, "required"):
         with pytest.raises(RecordError, match="no step restores: put back a copy"):
             codec.Checkpointer(run, resume=resume)
