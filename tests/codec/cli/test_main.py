@@ -20,6 +20,7 @@ from safetensors.torch import load as load_torch
 import codec
 from codec import console
 from codec.cli.main import main
+from tests.bits import same
 from tests.codec.chains import GOLDEN, records_in, save_all, shorten
 from tests.compaction import add_base
 
@@ -461,8 +462,7 @@ def test_pack_and_unpack(run: Path, tmp_path: Path, cli: Cli) -> None:
     assert text == f"{archive}: {archive.stat().st_size:,} bytes\n"
     answer = cli.json("unpack", archive, "-o", back)
     assert answer == {"output": str(back), "records": 4, "bytes": codec.Chain(run).nbytes}
-    for entry in codec.Chain(run).entries:
-        assert (back / entry.name).read_bytes() == (run / entry.name).read_bytes()
+    assert records_in(back) == records_in(run)
     assert "holds a chain already" in cli("unpack", archive, "-o", back, code=2).err
     cut = tmp_path / "cut.lcc.zip"
     cut.write_bytes(archive.read_bytes()[:-5])
@@ -482,15 +482,12 @@ def test_restore_of_all_steps(tmp_path: Path, cli: Cli) -> None:
     add_base(run)
     assert cli("restore", run, "--all", "pt", "-o", out).out == f"{out}: 4 files\n"
     for step in range(0, 40, 10):
-        state, expected = torch.load(out / f"{step:08d}.pt"), codec.restore(run, step)
-        assert state["epoch"] == step
-        assert torch.equal(state["model"]["w"], expected["model"]["w"])
+        assert same(torch.load(out / f"{step:08d}.pt"), codec.restore(run, step))
     answer = cli.json("restore", run, "--all", "safetensors", "-o", out)
     assert answer == {"output": str(out), "files": 4, "left_out": 4}
     single = tmp_path / "one.pt"
     cli("restore", run, "--step", 20, "-o", single)
     assert torch.load(single)["epoch"] == 20
-    cli("restore", run, "-o", tmp_path / "one.h5", code=2)
     cli("restore", run, "--all", "pt", "--step", 10, "-o", out, code=2)
     assert "is no folder" in cli("restore", run, "--all", "pt", "-o", single, code=1).err
 
