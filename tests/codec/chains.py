@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def save_all(
     path: Path | str, states: Iterable[Any], first: int = 0, stride: int = 1, **settings: Any
 ) -> list[codec.Saved]:
-    """Save each state, at steps that are counted from the first one; what the saves say."""
+    """Save states at the steps stride · first, stride · (first + 1) …; what the saves say."""
     with codec.Checkpointer(path, **settings) as checkpoints:
         return [checkpoints.save(stride * i, s).result() for i, s in enumerate(states, first)]
 

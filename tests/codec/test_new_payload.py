@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -115,7 +116,8 @@ def test_distributed_checkpoints(tmp_path: Path) -> None:
 def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
     run = tmp_path / "run.lcc"
     save_all(run, states(2), bits=2, coder="toy")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coders, "PAYLOADS", coders.PAYLOADS[:-1])
-        with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):
-            codec.restore(run, 1)
+    with (
+        mock.patch.object(coders, "PAYLOADS", coders.PAYLOADS[:-1]),
+        pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"),
+    ):
+        codec.restore(run, 1)

@@ -41,7 +41,7 @@ from codec.record.reason import Reason
 from codec.scheme.twins import takes_compiled
 from codec.storage import directory as storage
 from tests.bits import same
-from tests.codec.chains import GOLDEN, flip, records_in, save_all
+from tests.codec.chains import GOLDEN, flip, records_in, save_all, tracker_of
 from tests.codec.forging import apart, forge, parts_of, refield, together
 from tests.codec.states import jumping_states, random_states, sparse_states
 from tests.compaction import add_base
@@ -636,8 +636,7 @@ def test_disk_faults(
     *_, state, last = random_states(6)
     before, expected = names(run), codec.restore(run)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-    assert checkpoints.tracker is not None
-    tracker = checkpoints.tracker
+    tracker = tracker_of(checkpoints)
     track = {k: a.copy() for k, a in tracker.state.items()}
     sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
     faulty(fault)

@@ -104,9 +104,7 @@ def at_step_1(tmp_path: Path, trainer: Trainer) -> tuple[Path, torch.nn.Module, 
     return path, module, follower
 
 
-def test_each_step_as_it_is_saved(
-    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_step_as_it_is_saved(tmp_path: Path, trainer: Trainer) -> None:
     path, module = tmp_path / "run.lcc", net()
     follower = codec.Follower(path, module)
     with pytest.raises(ChainNotFoundError):
@@ -121,8 +119,7 @@ def test_each_step_as_it_is_saved(
             assert weights(module) == saved(path)
             assert update.state["optimizer"]["param_groups"][0]["lr"] == 0.01
             assert (update.position.delta is None) == (step == 0)
-            with monkeypatch.context() as patch:
-                patch.setattr(codec.Chain, "read", None)  # nothing is read while nothing is new
+            with mock.patch.object(codec.Chain, "read", None):  # nothing is read in vain
                 assert follower.update() is None
     assert [t.data_ptr() for t in module.state_dict().values()] == addresses
     assert module[0].weight is module[2].weight
@@ -338,10 +335,11 @@ def test_what_does_not_fit(into: Any, message: str, tmp_path: Path, trainer: Tra
     follower = codec.Follower(tmp_path / "run.lcc", into)
     with pytest.raises(StateMismatchError, match=message):
         follower.update()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec.Chain, "read", None)  # nothing is read a second time
-        with pytest.raises(StateMismatchError, match=message):
-            follower.update()
+    with (
+        mock.patch.object(codec.Chain, "read", None),  # nothing is read a second time
+        pytest.raises(StateMismatchError, match=message),
+    ):
+        follower.update()
     assert follower.step is None
 
 

@@ -803,7 +803,7 @@ def test_a_disk_that_cannot_be_read_for_a_while(run: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["stat", "scandir"])
-def test_a_directory_that_cannot_be_looked_into(run: Path, monkeypatch: Patch, call: str) -> None:
+def test_a_directory_that_cannot_be_looked_into(run: Path, call: str) -> None:
     """It is not taken for an empty one, and the lock is let go of."""
     real = getattr(os, call)
     for failing in range(8):
@@ -814,10 +814,8 @@ def test_a_directory_that_cannot_be_looked_into(run: Path, monkeypatch: Patch, c
                 raise OSError(errno.EIO, "no")
             return real(path, *args, **kwargs)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(os, call, refuse)
-            with contextlib.suppress(codec.ChainError):
-                codec.Checkpointer(run, resume=True).close()
+        with mock.patch.object(os, call, refuse), contextlib.suppress(codec.ChainError):
+            codec.Checkpointer(run, resume=True).close()
     assert codec.Checkpointer(run, resume=True).step == 30
 
 
@@ -987,9 +985,7 @@ def test_a_compaction_that_cannot_read_what_it_leaves(tmp_path: Path) -> None:
     assert codec.verify(path).steps == (2, 3)
 
 
-def test_history_that_cannot_be_removed(
-    tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_history_that_cannot_be_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The save stands; what could not be removed goes with the next one. A part that is gone
     is no damage."""
     path, unlink, removed = tmp_path / "run.lcc", os.unlink, []
@@ -1002,8 +998,7 @@ def test_history_that_cannot_be_removed(
         unlink(path, *args, **kwargs)
 
     with codec.Checkpointer(path, base_every=1, keep_steps=2) as checkpoints:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "unlink", refuse)
+        with mock.patch.object(os, "unlink", refuse):
             for step in range(5):
                 checkpoints.save(step, {"w": np.full(8, step, np.float32)})
                 assert codec.verify(path).ok

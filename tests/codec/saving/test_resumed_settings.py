@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -160,20 +161,16 @@ def test_exact_becomes_lossy_only_if_a_pattern_says_so(opened: Opened, run: Path
     assert lossy_in(run) == {"model/w", "model/head"} | moments
 
 
-def test_a_chain_that_does_not_say_its_settings(
-    opened: Opened, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_that_does_not_say_its_settings(opened: Opened, run: Path) -> None:
     """As earlier versions wrote it: deltas have their coding, and what is exact is known."""
     more = Place.more
 
     def earlier(place: Place) -> dict[str, Any]:
         return {key: value for key, value in more(place).items() if key != "settings"}
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Place, "more", earlier)
-        with opened(bits=3, policy=EXACT) as checkpoints:
-            for step in (0, 1):
-                checkpoints.save(step, state(1 + step))
+    with mock.patch.object(Place, "more", earlier), opened(bits=3, policy=EXACT) as checkpoints:
+        for step in (0, 1):
+            checkpoints.save(step, state(1 + step))
     with pytest.raises(SettingsError, match=r"no policy is recorded\), and with policy=\{\} lossy"):
         opened()
     with opened(policy=EXACT) as checkpoints:
