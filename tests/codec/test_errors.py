@@ -6,8 +6,6 @@ import inspect
 import pickle
 import re
 
-import pytest
-
 import codec
 from codec import errors
 from codec.errors import (
@@ -15,7 +13,6 @@ from codec.errors import (
     LccError,
     RecordError,
     SkippedRecordWarning,
-    TruncatedRecordError,
 )
 
 
@@ -56,10 +53,3 @@ def test_input_errors_are_value_errors() -> None:
     assert issubclass(InputError, ValueError)
     assert not issubclass(codec.RecordError, ValueError)
     assert issubclass(SkippedRecordWarning, UserWarning)
-
-
-def test_record_errors_say_where_expected_and_found() -> None:
-    with pytest.raises(codec.RecordError, match=r"^a\.bin: expected 3 bytes, found 2$") as caught:
-        raise TruncatedRecordError("a.bin", "3 bytes", "2")
-    error = caught.value
-    assert (error.where, error.expected, error.found) == ("a.bin", "3 bytes", "2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from codec.inspect import layout_of
 from codec.saving.dry_run import DryRun
 from codec.scheme import coders
 from codec.scheme.coders import CODERS
+from tests.bits import same
+from tests.codec.chains import save_all
 from tests.compaction import add_base
 from tests.toy_coder import TOY, Array, Zipped
 
@@ -69,22 +72,14 @@ def test_through_every_door(tmp_path: Path, target: dict[str, Any], scope: str) 
                 assert all(codec.decode(group.encoded).codes.size for group in groups)
             expected.append({name: array.copy() for name, array in tracker.state.items()})
     if "budget" not in target:  # its header pays too, so the tracker alone keeps other values
-        check_restored(run, expected)
+        assert same([codec.restore(run, step) for step in range(4)], expected)
     before = [codec.restore(run, step) for step in range(4)]
     (update,) = codec.follow(run, timeout=0)
-    assert {name: array.tobytes() for name, array in update.state.items()} == {
-        name: array.tobytes() for name, array in before[-1].items()
-    }
+    assert same(update.state, before[-1])
     add_base(run)
     codec.verify(run)
     codec.pack(run, tmp_path / "run.lcc.zip")
-    check_restored(tmp_path / "run.lcc.zip", before)
-
-
-def check_restored(run: Path, expected: list[dict[str, Array]]) -> None:
-    for step, state in enumerate(expected):
-        for name, array in codec.restore(run, step).items():
-            assert array.tobytes() == state[name].tobytes()
+    assert same([codec.restore(tmp_path / "run.lcc.zip", step) for step in range(4)], before)
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -120,10 +115,9 @@ def test_distributed_checkpoints(tmp_path: Path) -> None:
 
 def test_a_reader_without_the_kind_refuses_it(tmp_path: Path) -> None:
     run = tmp_path / "run.lcc"
-    with codec.Checkpointer(run, bits=2, coder="toy") as checkpoints:
-        for step, state in enumerate(states(2)):
-            checkpoints.save(step, state)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coders, "PAYLOADS", coders.PAYLOADS[:-1])
-        with pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"):
-            codec.restore(run, 1)
+    save_all(run, states(2), bits=2, coder="toy")
+    with (
+        mock.patch.object(coders, "PAYLOADS", coders.PAYLOADS[:-1]),
+        pytest.raises(codec.errors.MalformedRecordError, match="a payload of 250 classes"),
+    ):
+        codec.restore(run, 1)

@@ -30,11 +30,12 @@ from codec import reader
 from codec.reader import ReadError
 from codec.scheme import twins
 from codec.state.tensor_files import write_state
+from tests.codec.chains import GOLDEN, save_all
+from tests.codec.forging import resign
+from tests.codec.states import changing_states, random_states, sparse_states
 from tests.compaction import add_base
 
 Arrays = dict[str, np.ndarray]
-States = Callable[..., list[Arrays]]
-GOLDEN = Path(__file__).parents[1] / "golden"
 HAVE = {  # what the chain of this name is for
     "contexts": "class 254, octets",
     "edits": "edits",
@@ -138,11 +139,9 @@ def same(saved: Any, read: Any) -> None:
         assert saved == read or saved != saved
 
 
-def written(path: Path, states: list[Any], **kw: Any) -> Path:
+def written(path: Path, states: list[Any], **settings: Any) -> Path:
     """A chain of these states."""
-    with codec.Checkpointer(path, **kw) as checkpoints:
-        for step, state in enumerate(states):
-            checkpoints.save(step, state)
+    save_all(path, states, **settings)
     return path
 
 
@@ -173,8 +172,6 @@ CODERS, SCOPES = ("runlength", "huffman", "context"), ("model", "tensor")
 )
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory,
-    random_states: States,
-    sparse_states: States,
     target: dict[str, Any],
     coder: str,
     scope: str,
@@ -247,9 +244,7 @@ def test_kernels_numpy_and_reader_agree(tmp_path: Path, coder: str, scope: str) 
 
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("coder", CODERS)
-def test_levels_and_matrices(
-    tmp_path: Path, met: Counter[str], coder: str, scope: str, sparse_states: States
-) -> None:
+def test_levels_and_matrices(tmp_path: Path, met: Counter[str], coder: str, scope: str) -> None:
     """Steps so fine that a table has not every symbol; tensors of every number of dimensions, and
     empty ones."""
     rng = np.random.default_rng(5)
@@ -280,9 +275,7 @@ def test_tables_that_serve_again(tmp_path: Path, met: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize(("coder", "jumps"), [("runlength", 0.003), ("huffman", 1)])
-def test_several_streams(
-    tmp_path: Path, met: Counter[str], sparse_states: States, coder: str, jumps: float
-) -> None:
+def test_several_streams(tmp_path: Path, met: Counter[str], coder: str, jumps: float) -> None:
     """Neither tensors nor runs end where a stream does."""
     agree(written(tmp_path / "run.lcc", sparse_states(2, 1, 75_000, jumps, 1), bits=2, coder=coder))
     assert met["streams"] == 2 * 2  # read for the track, and for the state
@@ -312,11 +305,9 @@ def test_moments_and_small_tensors(tmp_path: Path, met: Counter[str], scope: str
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_layouts(
-    tmp_path: Path, met: Counter[str], changing_states: list[dict[str, Any]], scope: str
-) -> None:
+def test_layouts(tmp_path: Path, met: Counter[str], scope: str) -> None:
     policy = {"rows": "lossy", "half": "lossy", "new*": "lossy?"}
-    path = written(tmp_path / "run.lcc", changing_states, policy=policy, scope=scope)
+    path = written(tmp_path / "run.lcc", changing_states(), policy=policy, scope=scope)
     assert len(list(path.glob("*.base.*"))) == 1
     agree(path)
     met_all(met, "layouts, edits")
@@ -539,12 +530,7 @@ def damaged(name: str) -> Iterator[tuple[Path, list[bytes]]]:
 
 @pytest.mark.filterwarnings("ignore:digests are unchecked")
 @pytest.mark.parametrize("name", ["tokens", "steps", "exact", "layouts", "moments"])
-def test_damage_is_noticed(
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    resign: Callable[[bytes], bytes],
-) -> None:
+def test_damage_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With digests, no damaged record is used. If its digest fits, the state's does not, unless the
     damage is in words and fields that a reader ignores. Without digests, damage leads to a state or
     to ReadError."""
@@ -580,16 +566,12 @@ def test_damage_is_noticed(
     assert all(text.startswith(str(tmp_path)) for text in problems if text)
 
 
-def test_a_base_that_takes_a_deltas_place(tmp_path: Path, sparse_states: States) -> None:
+def test_a_base_that_takes_a_deltas_place(tmp_path: Path) -> None:
     """Both are there; deltas follow either. A delta that is missing is named by its follower."""
     path, states = tmp_path / "run.lcc", sparse_states(5)
-    with codec.Checkpointer(path, bits=2) as checkpoints:
-        for step in range(3):
-            checkpoints.save(step, states[step])
+    save_all(path, states[:3], bits=2)
     add_base(path)
-    with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-        for step in (3, 4):
-            checkpoints.save(step, states[step])
+    save_all(path, states[3:], 3, resume=True)
     agree(path)
     os.remove(path / "00000003.delta.safetensors")
     with pytest.raises(ReadError, match=r"00000004\.delta.*does not follow the record before it"):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import itertools
 import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -38,16 +41,15 @@ from codec.record.reason import Reason
 from codec.scheme.twins import takes_compiled
 from codec.storage import directory as storage
 from tests.bits import same
+from tests.codec.chains import GOLDEN, flip, records_in, save_all, tracker_of
+from tests.codec.forging import apart, forge, parts_of, refield, together
+from tests.codec.states import jumping_states, random_states, sparse_states
 from tests.compaction import add_base
 
 Patch = pytest.MonkeyPatch
 
 Arrays = dict[str, np.ndarray]
-States = Callable[..., list[Arrays]]
-Forge = Callable[[Any, Arrays], bytes]
-Parts = Callable[[bytes], Any]
 Change = Callable[[dict[str, Any]], None]
-ForgeStream = Callable[..., None]
 
 
 def names(path: Path) -> list[str]:
@@ -55,71 +57,46 @@ def names(path: Path) -> list[str]:
     return sorted(p.name for p in path.iterdir() if p.name != ".lock")
 
 
-def damage(path: Path) -> None:
-    """Flip a bit of the last byte."""
-    data = path.read_bytes()
-    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-
-
 OTHER = {"other": np.zeros(9, np.float32)}  # a state of other tensors
 
 
-def save(path: Path, states: Iterable[tuple[int, Any]], *args: Any, **settings: Any) -> list[str]:
-    """Save states at these steps; the kinds of their records."""
-    with codec.Checkpointer(path, *args, **settings) as checkpoints:
-        return [checkpoints.save(step, state).kind for step, state in states]
-
-
-def restores(path: Path, *steps: int | None) -> bool:
-    """Whether these steps, or the newest for None, restore to states whose "n" counts them."""
-    newest = max(step for step in steps if step is not None)
-    return all(
-        codec.restore(path, step)["n"] == (newest if step is None else step) // 10 for step in steps
-    )
-
-
-def test_golden_chain(golden: Path) -> None:
-    chain = codec.Chain(golden / "run.lcc")
-    assert chain.steps == (0, 1)
-    assert chain.nbytes == 465 + 265
+def test_golden_chain() -> None:
+    chain = codec.Chain(GOLDEN / "run.lcc")
     got = [(e.step, e.kind, e.nbytes) for e in chain.entries]
     assert got == [(0, "base", 465), (1, "delta", 265)]
-    state = codec.restore(golden / "run.lcc")
-    rounded = [round(float(v), 2) for v in state["w"]]
-    assert rounded == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
-    assert state["n"] == 8
-    assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
+    assert (chain.steps, chain.nbytes) == ((0, 1), 465 + 265)
+    assert codec.restore(GOLDEN / "run.lcc")["n"] == 8
+    assert codec.restore(str(GOLDEN / "run.lcc"), 0)["n"] == 7
     seen: list[tuple[int, int]] = []
-    report = codec.verify(golden / "run.lcc", lambda *at: seen.append(at))
+    report = codec.verify(GOLDEN / "run.lcc", lambda *at: seen.append(at))
     assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 730)
     assert seen == [(1, 2), (2, 2)]
 
 
-def test_what_is_not_there(golden: Path, tmp_path: Path) -> None:
+def test_what_is_not_there(tmp_path: Path) -> None:
     for what in ("missing", "x" * 5000):
         with pytest.raises(ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
             codec.restore(tmp_path / what)
     with pytest.raises(ChainNotFoundError, match=r"empty\.lcc: holds no records"):
-        codec.verify(golden / "bad" / "empty.lcc")
+        codec.verify(GOLDEN / "bad" / "empty.lcc")
     with pytest.raises(StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
-        codec.restore(golden / "run.lcc", 5)
+        codec.restore(GOLDEN / "run.lcc", 5)
 
 
-def test_unlistable_directory(run: Path, monkeypatch: Patch) -> None:
-    def refuse(path: Path) -> Any:
-        raise PermissionError(errno.EACCES, "no")
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(codec.ChainError, match=r"run\.lcc: cannot be listed: .*no"):
+def test_unlistable_directory(run: Path) -> None:
+    with (
+        mock.patch.object(os, "scandir", side_effect=PermissionError(errno.EACCES, "no")),
+        pytest.raises(codec.ChainError, match=r"run\.lcc: cannot be listed: .*no"),
+    ):
         codec.Chain(run)
 
 
-def test_base_missing(run: Path, golden: Path) -> None:
+def test_base_missing(run: Path) -> None:
     """Or a record's parent."""
     message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest 8b3cb642\w{24}$"
     with pytest.raises(ParentError, match=message):
-        codec.restore(golden / "bad" / "parent.lcc", 1)
-    report = codec.verify(golden / "bad" / "parent.lcc")
+        codec.restore(GOLDEN / "bad" / "parent.lcc", 1)
+    report = codec.verify(GOLDEN / "bad" / "parent.lcc")
     assert (report.ok, report.steps) == (False, (0,))
     (run / "00000000.base.safetensors").unlink()
     with pytest.raises(ParentError, match="no base record at or before step 30"):
@@ -132,7 +109,7 @@ def test_base_missing(run: Path, golden: Path) -> None:
 @pytest.mark.parametrize(("step", "left"), [(30, 20), (20, 10)])
 def test_damaged_delta(run: Path, step: int, left: int) -> None:
     expected = codec.restore(run, left)
-    damage(run / f"{step:08d}.delta.safetensors")
+    flip(run / f"{step:08d}.delta.safetensors")
     with pytest.warns(SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"):
         assert same(codec.restore(run), expected)
     with pytest.raises(DigestError, match=f"^000000{step}.delta.safetensors: "):
@@ -150,9 +127,9 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
 def test_many_damaged_bases(tmp_path: Path) -> None:
     """However many there are, they are passed over."""
     path = tmp_path / "run.lcc"
-    save(path, ((i, {f"w{i}": np.zeros(1, np.float32)}) for i in range(20)))
+    save_all(path, ({f"w{i}": np.zeros(1, np.float32)} for i in range(20)))
     for step in range(1, 20):
-        damage(path / f"{step:08d}.base.safetensors")
+        flip(path / f"{step:08d}.base.safetensors")
     with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
         assert codec.restore(path)["w0"].size == 1
 
@@ -166,8 +143,8 @@ def test_what_is_no_step(run: Path, step: Any) -> None:
 
 def test_records_missing_before_the_newest_base(run: Path) -> None:
     """The base tells its parent: what is missing is told once, and not if damage was."""
-    save(run, [(40, OTHER)], resume=True)
-    old = {name: (run / name).read_bytes() for name in names(run)}
+    save_all(run, [OTHER], 40, resume=True)
+    old = records_in(run)
     (run / "00000030.delta.safetensors").unlink()
     report = codec.verify(run)
     parent = records.load(old["00000030.delta.safetensors"], "r").identity
@@ -181,15 +158,15 @@ def test_records_missing_before_the_newest_base(run: Path) -> None:
     for name, data in old.items():
         (run / name).write_bytes(data)
     assert codec.verify(run).ok
-    damage(run / "00000030.delta.safetensors")
+    flip(run / "00000030.delta.safetensors")
     (problem,) = codec.verify(run).problems
     assert problem.startswith("00000030.delta.safetensors: expected content")
 
 
 def test_records_that_somebody_removed_on_purpose(run: Path) -> None:
     """All before a base; or some of them, by a compaction that was killed: none is a problem."""
-    later = ((step, {"other": np.full(9, step, np.float32)}) for step in range(40, 90, 10))
-    save(run, later, resume=True, base_every=2)
+    later = ({"other": np.full(9, step, np.float32)} for step in range(4, 9))
+    save_all(run, later, 4, 10, resume=True, base_every=2)
     bases = [e.step for e in codec.Chain(run).entries if e.kind == "base"]
     assert bases == [0, 40, 70]
     (run / "00000030.delta.safetensors").unlink()
@@ -202,7 +179,7 @@ def test_records_that_somebody_removed_on_purpose(run: Path) -> None:
 def test_a_warning_points_to_who_called(run: Path) -> None:
     """However deep in the package it is raised."""
     add_base(run)
-    damage(run / "00000030.base.safetensors")
+    flip(run / "00000030.base.safetensors")
     calls: list[Callable[[], object]] = [
         lambda: codec.restore(run),
         lambda: codec.restore(run, 30),
@@ -225,8 +202,8 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
 
 def test_damaged_first_base(run: Path) -> None:
     """What stands before the last base is not read, and so cannot be in the way."""
-    save(run, [(40, OTHER)], resume=True)
-    damage(run / "00000000.base.safetensors")
+    save_all(run, [OTHER], 40, resume=True)
+    flip(run / "00000000.base.safetensors")
     assert codec.restore(run)["other"].tolist() == [0] * 9
     assert codec.Checkpointer(run, resume=True).step == 40
     assert codec.verify(run).steps == (40,)
@@ -236,36 +213,20 @@ def test_damaged_first_base(run: Path) -> None:
     assert codec.verify(run).steps == ()
 
 
-@pytest.fixture
-def follow(refield: Callable[..., None]) -> Callable[[Path, int], None]:
+def follow(path: Path, index: int) -> None:
     """Make the chain's record of this index the parent of one."""
-
-    def make(path: Path, index: int) -> None:
-        chain = codec.Chain(path.parent)
-        refield(path, parent=digest_word(chain.read(chain.entries[index]).digest))
-
-    return make
+    chain = codec.Chain(path.parent)
+    refield(path, parent=digest_word(chain.read(chain.entries[index]).digest))
 
 
 # Records with the right digests whose streams do not decode: it shows while they are applied.
 
 
-@pytest.fixture
-def forge_stream(
-    parts_of: Parts,
-    forge: Forge,
-    apart: Callable[..., list[dict[str, Any]]],
-    together: Callable[..., np.ndarray],
-) -> ForgeStream:
+def forge_stream(path: Path, change: Change, streams: int = 1) -> None:
     """Change a record's only alphabet; all its digests, and that of the track, stay right."""
-
-    def make(path: Path, change: Change, streams: int = 1) -> None:
-        metadata, arrays = parts_of(path.read_bytes())
-        (alphabet,) = apart(arrays["c"], streams=streams)
-        change(alphabet)
-        path.write_bytes(forge(metadata, arrays | {"c": together([alphabet])}))
-
-    return make
+    fields, arrays = parts_of(path.read_bytes())
+    change(alphabet := apart(arrays["c"], streams))
+    path.write_bytes(forge(fields, arrays | {"c": together(alphabet)}))
 
 
 def one_bit_less(alphabet: dict[str, Any]) -> None:
@@ -287,10 +248,11 @@ def other_levels(alphabet: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def one_thread_or_more() -> Iterator[Callable[[int], None]]:
-    """set_threads for one test."""
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """So many for one test."""
     before = codec.threads()
-    yield codec.set_threads
+    codec.set_threads(request.param)
+    yield
     codec.set_threads(before)
 
 
@@ -300,25 +262,18 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
         (3, "huffman", one_bit_less, "found bits that end before 225000 elements are decoded"),
         (1, "runlength", other_levels, "expected a track of digest"),
     ],
+    indirect=["threads"],
 )
 def test_a_record_that_fails_half_way(
-    tmp_path: Path,
-    sparse_states: States,
-    threads: int,
-    coder: str,
-    change: Change,
-    message: str,
-    one_thread_or_more: Callable[[int], None],
-    forge_stream: ForgeStream,
+    tmp_path: Path, threads: None, coder: str, change: Change, message: str
 ) -> None:
     """It shows in the last of four streams. What is restored is the step before, to the bit."""
-    one_thread_or_more(threads)
     run = tmp_path / "run.lcc"
     states = sparse_states(4, 0, 200_000, 0.3)
     tracker = codec.Tracker(states[0], coder=coder)
     for state in states[1:3]:
         tracker.step(state)
-    save(run, enumerate(states), 2, coder=coder)
+    save_all(run, states, bits=2, coder=coder)
     forge_stream(run / "00000003.delta.safetensors", change, 4)
 
     *_, position = codec.Chain(run).replay(2)
@@ -340,9 +295,7 @@ def test_a_record_that_fails_half_way(
     assert checkpoints.step == 2
 
 
-def test_nothing_follows_a_record_that_failed_half_way(
-    run: Path, refield: Any, follow: Any, forge_stream: ForgeStream
-) -> None:
+def test_nothing_follows_a_record_that_failed_half_way(run: Path) -> None:
     """The state has been moved in part: even a record that names the good one before as its
     parent is not applied to it. A base is, for it needs no parent."""
     expected = codec.restore(run, 10)
@@ -354,7 +307,7 @@ def test_nothing_follows_a_record_that_failed_half_way(
     assert "the usable record before it does not exist" in report.problems[1]
     with pytest.warns(SkippedRecordWarning, match="restored step 10 instead of 30"):
         assert same(codec.restore(run), expected)
-    save(run.parent / "other", [(40, {"x": np.ones(9, np.float32)})])
+    save_all(run.parent / "other", [{"x": np.ones(9, np.float32)}], 40)
     name = "00000040.base.safetensors"
     os.rename(run.parent / "other" / name, run / name)
     assert codec.restore(run)["x"].tolist() == [1] * 9
@@ -366,16 +319,16 @@ def test_nothing_follows_a_record_that_failed_half_way(
 
 
 @pytest.fixture
-def cached(tmp_path: Path, sparse_states: States) -> Path:
+def cached(tmp_path: Path) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
-    save(path, enumerate(sparse_states(5)), 2)
+    save_all(path, sparse_states(5), bits=2)
     got = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
     assert got == [False, True, True, True]
     return path
 
 
-def test_cached_tables_live_in_the_chain(cached: Path, forge_stream: ForgeStream) -> None:
+def test_cached_tables_live_in_the_chain(cached: Path) -> None:
     """Every step restores alone; the record that sent the table cannot be done without."""
     for step in range(5):
         *_, position = codec.Chain(cached).replay(step)
@@ -390,10 +343,10 @@ def test_cached_tables_live_in_the_chain(cached: Path, forge_stream: ForgeStream
     assert codec.verify(cached).steps == (0,)
 
 
-def test_a_base_forgets_all_tables(cached: Path, tmp_path: Path, refield: Any, follow: Any) -> None:
+def test_a_base_forgets_all_tables(cached: Path, tmp_path: Path) -> None:
     """A delta after a base cannot use a table from before it, though its parent is right."""
     at_two = codec.restore(cached, 2)
-    save(tmp_path / "other", [(2, at_two)])
+    save_all(tmp_path / "other", [at_two], 2)
     (base,) = (tmp_path / "other").glob("*.safetensors")
     (cached / "00000002.delta.safetensors").unlink()
     run = codec.Chain(cached).read(codec.Chain(cached).entries[0]).run
@@ -471,28 +424,20 @@ def test_pack(run: Path, tmp_path: Path) -> None:
         for step in (None, 0, 20):
             assert same(codec.restore(source, step), codec.restore(run, step))
         assert codec.verify(source).ok
-    with zipfile.ZipFile(one) as archive:
-        assert archive.namelist() == names(run)
-        for info in archive.infolist():
-            assert info.compress_type == zipfile.ZIP_STORED
-            assert info.date_time == (1980, 1, 1, 0, 0, 0)
-            assert archive.read(info) == (run / info.filename).read_bytes()
     assert names(tmp_path) == ["one.lcc.zip", "run.lcc", "two.lcc.zip"]
 
 
-def test_the_same_records_give_the_same_archive(
-    golden: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_the_same_records_give_the_same_archive(tmp_path: Path, monkeypatch: Patch) -> None:
     """Whenever they were written, in whatever order a directory lists them, on whatever system."""
     copy, first, second = tmp_path / "run.lcc", tmp_path / "1.zip", tmp_path / "2.zip"
     copy.mkdir()
-    for path in sorted((golden / "run.lcc").iterdir(), reverse=True):
+    for path in sorted((GOLDEN / "run.lcc").iterdir(), reverse=True):
         (copy / path.name).write_bytes(path.read_bytes())
         os.utime(copy / path.name, (2e9, 2e9))
         (copy / path.name).chmod(0o600)
-    codec.Chain(golden / "run.lcc").pack(first)
+    codec.Chain(GOLDEN / "run.lcc").pack(first)
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: Backwards(list(scandir(path))))
+    monkeypatch.setattr(os, "scandir", lambda path: nullcontext([*scandir(path)][::-1]))
     monkeypatch.setattr("sys.platform", "win32")
     codec.Chain(copy).pack(second)
     assert first.read_bytes() == second.read_bytes()
@@ -500,16 +445,6 @@ def test_the_same_records_give_the_same_archive(
 
 
 PACKED = "a739c12c97de0f83d7529941f68d63b6dbb2f1641c24a407ada27e9adfdc4a31"
-
-
-class Backwards(list):  # type: ignore[type-arg]
-    """What os.scandir gives, the last one first."""
-
-    def __enter__(self) -> Any:
-        return reversed(self)
-
-    def __exit__(self, *_error: object) -> None:
-        pass
 
 
 BAD = {
@@ -521,8 +456,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_stored_bad_archives(name: str, golden: Path) -> None:
-    path = golden / "bad" / f"{name}.lcc.zip"
+def test_stored_bad_archives(name: str) -> None:
+    path = GOLDEN / "bad" / f"{name}.lcc.zip"
     with pytest.raises(ArchiveError, match=BAD[name]):
         codec.restore(path)
     with pytest.raises(ArchiveError, match="the archive: "):
@@ -532,9 +467,7 @@ def test_stored_bad_archives(name: str, golden: Path) -> None:
 def test_archives_that_end_too_early(tmp_path: Path) -> None:
     """Cut anywhere; a foreign file, and an archive that is whole but damaged, are not."""
     path, rng = tmp_path / "run.lcc", np.random.default_rng(0)
-    with codec.Checkpointer(path) as checkpoints:
-        for step in range(3):
-            checkpoints.save(step, {"w": rng.normal(size=20_000).astype(np.float32)})
+    save_all(path, ({"w": rng.normal(size=20_000).astype(np.float32)} for _ in range(3)))
     codec.Chain(path).pack(archive := tmp_path / "run.lcc.zip")
     data = archive.read_bytes()
     assert len(data) > 2**16 + 1000  # zip readers look for the end in the last 64 KiB
@@ -554,8 +487,8 @@ def test_archives_that_end_too_early(tmp_path: Path) -> None:
                 codec.Chain(source)
 
 
-def test_damaged_member(golden: Path) -> None:
-    path = golden / "bad" / "damaged-member.lcc.zip"
+def test_damaged_member() -> None:
+    path = GOLDEN / "bad" / "damaged-member.lcc.zip"
     message = r"damaged-member\.lcc\.zip: member 00000001\.delta\.safetensors is damaged: Bad CRC"
     with pytest.raises(ArchiveError, match=message):
         codec.restore(path, 1)
@@ -564,11 +497,11 @@ def test_damaged_member(golden: Path) -> None:
     assert codec.verify(path).steps == (0,)
 
 
-def test_encrypted_member_is_refused(golden: Path) -> None:
+def test_encrypted_member_is_refused() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for entry in codec.Chain(golden / "run.lcc").entries:
-            archive.writestr(entry.name, (golden / "run.lcc" / entry.name).read_bytes())
+        for entry in codec.Chain(GOLDEN / "run.lcc").entries:
+            archive.writestr(entry.name, (GOLDEN / "run.lcc" / entry.name).read_bytes())
     data = bytearray(file.getvalue())
     for at in (data.find(b"PK\x03\x04") + 6, data.find(b"PK\x01\x02") + 8):
         data[at] |= 1  # the flag of an encrypted member
@@ -577,10 +510,10 @@ def test_encrypted_member_is_refused(golden: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [30, 32])
-def test_a_member_cannot_hide_others(golden: Path, tmp_path: Path, at: int) -> None:
+def test_a_member_cannot_hide_others(tmp_path: Path, at: int) -> None:
     """The length of its extra field or comment reaches to the directory's end, or beyond."""
     path = tmp_path / "run.lcc.zip"
-    codec.Chain(golden / "tokens.lcc").pack(path)
+    codec.Chain(GOLDEN / "tokens.lcc").pack(path)
     data = bytearray(path.read_bytes())
     first = data.index(b"PK\1\2")
     for bit in range(16):
@@ -592,21 +525,21 @@ def test_a_member_cannot_hide_others(golden: Path, tmp_path: Path, at: int) -> N
 
 
 @pytest.mark.parametrize("name", ["00000000.base.safetensors\0", "00000000.base.safetensors\0x"])
-def test_a_name_with_nul_is_refused(golden: Path, name: str) -> None:
+def test_a_name_with_nul_is_refused(name: str) -> None:
     """zipfile ends it there."""
     file = io.BytesIO()
     info = zipfile.ZipInfo("x" * len(name))
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(info, (golden / "run.lcc" / "00000000.base.safetensors").read_bytes())
+        archive.writestr(info, (GOLDEN / "run.lcc" / "00000000.base.safetensors").read_bytes())
     data = file.getvalue().replace(info.filename.encode(), name.encode())
     with pytest.raises(ArchiveError, match="is not a stored record"):
         codec.verify(io.BytesIO(data))
 
 
 @pytest.fixture(scope="session")
-def packed(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def packed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("packed") / "run.lcc.zip"
-    codec.Chain(golden / "run.lcc").pack(path)
+    codec.Chain(GOLDEN / "run.lcc").pack(path)
     return path.read_bytes()
 
 
@@ -633,41 +566,33 @@ def test_any_archive(packed: bytes, edits: list[tuple[int, int]], near_end: bool
 # The durable write
 
 
-class Disk:
-    """Counts a function's calls and fails the chosen one."""
-
-    def __init__(self, real: Callable[..., Any], failing: int, code: int) -> None:
-        self.real, self.failing, self.code, self.calls = real, failing, code, 0
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.calls += 1
-        if self.calls == self.failing:
-            raise OSError(self.code, os.strerror(self.code))
-        return self.real(*args, **kwargs)
-
-
-class FullFile:
+class FullFile(io.BufferedWriter):
     """A file on a disk that has room for ten bytes more."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-
-    def __enter__(self) -> FullFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def write(self, data: bytes) -> int:
-        self.file.write(data[:10])
+    def write(self, data: Any) -> int:
+        super().write(data[:10])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
+
+class Unclosable(io.BufferedWriter):
+    """A file that is written and cannot be closed."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        raise OSError(errno.EIO, "close")
 
 
-NAMED = ["mkstemp", "write", "fchmod", "fsync file", "link", "open directory", "fsync directory"]
-FAULTS = [(fault, False) for fault in NAMED]
+FILES = {"write": FullFile, "close": Unclosable}
+CALLS: dict[str, tuple[Any, str, int]] = {  # where they are made, and which one fails
+    "mkstemp": (storage.tempfile, "mkstemp", 1),
+    "open": (os, "open", 1),
+    "fchmod": (os, "fchmod", 1),
+    "fsync file": (os, "fsync", 1),
+    "link": (os, "link", 1),
+    "open directory": (os, "open", 2),  # the first one is mkstemp's
+    "fsync directory": (os, "fsync", 2),
+}
+FAULTS = [(fault, False) for fault in (*CALLS, "write") if fault != "open"]
 FAULTS += [
     (fault, True) for fault in ("open", "write", "fsync file", "link", "fsync directory", "close")
 ]
@@ -678,30 +603,21 @@ def faulty(monkeypatch: Patch) -> Callable[[str], None]:
     """Make the disk refuse one step of the next write."""
 
     def install(fault: str) -> None:
-        if fault == "mkstemp":
-            real = storage.tempfile.mkstemp
-            monkeypatch.setattr(storage.tempfile, "mkstemp", Disk(real, 1, errno.ENOSPC))
-        elif fault in ("write", "close"):
-            fdopen, kind = os.fdopen, FullFile if fault == "write" else Unclosable
-            monkeypatch.setattr(os, "fdopen", lambda *a, **k: kind(fdopen(*a, **k)))
-        elif fault == "open directory":
-            monkeypatch.setattr(os, "open", Disk(os.open, 2, errno.EIO))  # mkstemp's is the first
-        else:
-            call, _, what = fault.partition(" ")
-            failing = 2 if what == "directory" else 1
-            monkeypatch.setattr(os, call, Disk(getattr(os, call), failing, errno.EIO))
+        if fault in FILES:
+            monkeypatch.setattr(os, "fdopen", lambda fd, *_: FILES[fault](io.FileIO(fd, "w")))
+            return
+        where, name, n = CALLS[fault]
+        effects = [*[mock.DEFAULT] * (n - 1), OSError(errno.EIO, "no")]
+        effects = itertools.chain(effects, itertools.repeat(mock.DEFAULT))
+        call = mock.Mock(wraps=getattr(where, name), side_effect=effects)
+        monkeypatch.setattr(where, name, call)
 
     return install
 
 
 @pytest.mark.parametrize(("fault", "nameless"), FAULTS)
 def test_disk_faults(
-    fault: str,
-    nameless: bool,
-    run: Path,
-    random_states: States,
-    faulty: Callable[[str], None],
-    monkeypatch: Patch,
+    fault: str, nameless: bool, run: Path, faulty: Callable[[str], None], monkeypatch: Patch
 ) -> None:
     """WriteError. From the naming call on the record may be there; the next save finds out."""
     if not nameless:  # some disks have no files without a name
@@ -711,8 +627,7 @@ def test_disk_faults(
     *_, state, last = random_states(6)
     before, expected = names(run), codec.restore(run)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-    assert checkpoints.tracker is not None
-    tracker = checkpoints.tracker
+    tracker = tracker_of(checkpoints)
     track = {k: a.copy() for k, a in tracker.state.items()}
     sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
     faulty(fault)
@@ -736,25 +651,10 @@ def test_disk_faults(
         assert codec.restore(run)[name].tobytes() == last[name].tobytes()
 
 
-class Unclosable(FullFile):
-    """A file that is written and cannot be closed."""
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-        raise OSError(errno.EIO, "close")
-
-    def write(self, data: bytes) -> int:
-        return int(self.file.write(data))
-
-
 def test_contents_that_cannot_be_made_leave_nothing(run: Path) -> None:
     before = names(run)
-
-    def fail(_: Any) -> Any:
-        raise RuntimeError
-
     with pytest.raises(RuntimeError):
-        storage.publish(run / "00000040.delta.safetensors", fail)
+        storage.publish(run / "00000040.delta.safetensors", mock.Mock(side_effect=RuntimeError))
     assert names(run) == before
 
 
@@ -822,10 +722,10 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory, jumping_states: States) -> Path:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain of a base and eight deltas, steps 0, 10 … 80."""
     path = tmp_path_factory.mktemp("written") / "long.lcc"
-    save(path, zip(range(0, 90, 10), jumping_states(9)), coder="huffman")
+    save_all(path, jumping_states(9), stride=10, coder="huffman")
     return path
 
 
@@ -839,7 +739,7 @@ def long(tmp_path: Path, written: Path) -> Path:
 def compacted(written: Path) -> Path:
     """The same chain, with one more step, of which nothing is left that was there before."""
     path = shutil.copytree(written, written.with_name("compacted.lcc"))
-    save(path, [(90, codec.restore(path))], resume=True)
+    save_all(path, [codec.restore(path)], 90, resume=True)
     codec.compact(path, 2)
     return path
 
@@ -851,21 +751,8 @@ def become(path: Path, other: Path) -> None:
     shutil.copytree(other, path, dirs_exist_ok=True)
 
 
-class Meanwhile:
-    """A function before whose n-th call something else happens, once."""
-
-    def __init__(self, real: Callable[..., Any], n: int, what: Callable[[], object]) -> None:
-        self.real, self.left, self.what = real, n, what
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.left -= 1
-        if self.left == 0:
-            self.what()
-        return self.real(*args, **kwargs)
-
-
-@pytest.mark.parametrize("n", [0, 2])
-def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, n: int) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, begun: bool) -> None:
     """A reader lists anew, whether it had begun to read or not."""
     expected = codec.restore(long, 80)
     copies = (shutil.copytree(long, tmp_path / str(i)) for i in range(5))
@@ -873,8 +760,14 @@ def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, n:
     def meanwhile() -> codec.Chain:
         path = next(copies)
         chain = codec.Chain(path)
-        if n:
-            read = Meanwhile(chain._source.read, n, lambda: become(path, compacted))
+        if begun:
+            real, calls = chain._source.read, itertools.count()
+
+            def read(name: str) -> bytes:
+                if next(calls) == 1:
+                    become(path, compacted)
+                return real(name)
+
             chain._source = replace(chain._source, read=read)
         else:
             become(path, compacted)
@@ -897,10 +790,7 @@ def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, n:
 def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
     """Somebody removes whatever is listed: an error, not a loop without an end."""
     chain = codec.Chain(long)
-
-    def gone(name: str) -> bytes:
-        raise FileNotFoundError(2, "No such file or directory")
-
+    gone = mock.Mock(side_effect=FileNotFoundError(2, "No such file or directory"))
     chain._source = replace(chain._source, read=gone)
     for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
         with pytest.raises(VanishedError, match=r"\.safetensors: is gone"):
@@ -915,24 +805,16 @@ def test_compacted_while_it_is_listed(
     """A listing with neither the deltas nor the new base is no shorter chain."""
     expected, scandir = codec.restore(long), os.scandir
 
-    class Listing:
-        def __init__(self, path: Path) -> None:
-            with scandir(path) as refs:
-                self.items = list(refs)
-            if late:  # gone before the sizes are asked for
-                monkeypatch.setattr(os, "scandir", scandir)
-                become(long, compacted)
-            else:  # the deltas are gone already, the new base is not there yet
-                self.items = [item for item in self.items if "base" in item.name]
-                monkeypatch.setattr(os, "scandir", scandir)
+    def listing(path: Path) -> Any:
+        monkeypatch.setattr(os, "scandir", scandir)
+        items = [*scandir(path)]
+        if late:  # gone before the sizes are asked for
+            become(long, compacted)
+            return nullcontext(items)
+        # The deltas are gone already, the new base is not there yet.
+        return nullcontext([item for item in items if "base" in item.name])
 
-        def __enter__(self) -> list[Any]:
-            return self.items
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setattr(os, "scandir", Listing)
+    monkeypatch.setattr(os, "scandir", listing)
     assert same(codec.restore(long), expected)
     assert os.scandir is scandir
 
@@ -941,41 +823,33 @@ def test_a_step_that_was_saved_again_as_a_base(tmp_path: Path) -> None:
     """The delta of the save that failed could not be removed: the base counts."""
     path = tmp_path / "run.lcc"
     delta = path / "00000002.delta.safetensors"
-    with codec.Checkpointer(path, bits=2) as checkpoints:
-        for step in range(3):
-            checkpoints.save(step, {"w": np.full(9, step, np.float32), "n": np.array(step)})
+
+    def state(step: int, n: int) -> dict[str, Any]:
+        return {"w": np.full(9, step, np.float32), "n": np.array(n)}
+
+    save_all(path, (state(step, step) for step in range(3)), bits=2)
     left = delta.read_bytes()
     delta.unlink()
     with codec.Checkpointer(path, resume=True) as checkpoints:
-        for step, n in ((2, 77), (3, 3)):
-            checkpoints._append(
-                step,
-                {"w": np.full(9, n, np.float32), "n": np.array(n)},
-                reason=Reason.ASKED if step == 2 else None,
-            )
+        checkpoints._append(2, state(77, 77), reason=Reason.ASKED)
+        checkpoints._append(3, state(3, 3), reason=None)
     delta.write_bytes(left)
     assert codec.verify(path).ok
     assert codec.restore(path, 2)["n"] == 77
-    assert [(step, int(n)) for step, n in codec.Chain(path).history("n")] == [
-        (0, 0),
-        (1, 1),
-        (2, 77),
-        (3, 3),
-    ]
+    history = codec.Chain(path).history("n")
+    assert [(step, int(n)) for step, n in history] == [(0, 0), (1, 1), (2, 77), (3, 3)]
 
 
 @pytest.mark.parametrize("step", [40, None])
-def test_a_damaged_record_that_nothing_follows(
-    run: Path, random_states: States, step: int | None
-) -> None:
+def test_a_damaged_record_that_nothing_follows(run: Path, step: int | None) -> None:
     """It was set aside and came back with a backup: what goes on before it is no worse for that."""
     path = run / "00000030.delta.safetensors"
     data = path.read_bytes()
     path.unlink()
-    save(run, [(40, random_states(5)[4])], bits=3, resume=True)
+    save_all(run, [random_states(5)[4]], 40, bits=3, resume=True)
     expected = codec.restore(run)
     path.write_bytes(data)
-    damage(path)
+    flip(path)
     with pytest.warns(SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
         assert same(codec.restore(run, step), expected)
     assert codec.verify(run).steps == (0, 10, 20, 40)

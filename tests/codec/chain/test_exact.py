@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import codec
-import codec.inspect
 from codec.errors import RewoundWarning
-from tests.bits import bits
+from tests.bits import same
+from tests.codec.chains import save_all
 from tests.compaction import add_base
 
 N = 8
+EXACT = {"*": "exact"}
 
 
 @pytest.fixture
@@ -43,36 +44,22 @@ def states() -> list[dict[str, Any]]:
     return seen
 
 
-@pytest.fixture
-def run(tmp_path: Path, states: list[dict[str, Any]]) -> Path:
-    path = tmp_path / "run.lcc"
-    save(path, states)
-    return path
+def check(path: Path, states: list[dict[str, Any]]) -> None:
+    """That each step has every bit."""
+    report = codec.verify(path)
+    assert (report.problems, report.steps) == ((), tuple(range(len(states))))
+    assert same([codec.restore(path, step) for step in range(len(states))], states)
 
 
-def save(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
-    with codec.Checkpointer(path, policy={"*": "exact"}, resume=first > 0) as checkpoints:
-        for step, state in enumerate(states[first:], first):
-            checkpoints.save(step, state)
+def names(path: Path, step: int) -> set[str]:
+    return set(codec.Chain(path).at(step).record.arrays)
 
 
-def check(path: Path, states: list[dict[str, Any]], first: int = 0) -> None:
-    chain = codec.Chain(path)
-    assert chain.steps == tuple(range(first, len(states)))
-    for step in chain.steps:
-        assert bits(chain.restore(step)) == bits(states[step])
-    assert codec.verify(path).ok
-
-
-def names(path: Path, record: str) -> set[str]:
-    (seen,) = path.glob(f"{record}.safetensors")
-    return set(codec.Chain(path).read(codec.inspect.entry_of(seen.name, 1)).arrays)
-
-
-def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
+def test_every_step(tmp_path: Path, states: list[dict[str, Any]]) -> None:
+    run = tmp_path / "run.lcc"
+    save_all(run, states, policy=EXACT)
     check(run, states)
-    assert names(run, "00000003.delta") >= {"d/model/w", "d/model/moment"}
-    assert {"d/mask", "t/random"} <= names(run, "00000003.delta")
+    assert names(run, 3) >= {"d/model/w", "d/model/moment", "d/mask", "t/random"}
     whole = 2 * 6000 + 4 * 3000 + 3000 + 2000  # bytes of weights, moment, mask and random bits
     (delta,) = run.glob("00000003.*")
     assert delta.stat().st_size < 0.75 * whole  # random bits and most of a moment are new
@@ -80,16 +67,16 @@ def test_every_step(run: Path, states: list[dict[str, Any]]) -> None:
 
 def test_resume_compact_and_rewind(tmp_path: Path, states: list[dict[str, Any]]) -> None:
     path = tmp_path / "run.lcc"
-    save(path, states[:3])
-    save(path, states[:6], 3)
+    for begin, end in ((0, 3), (3, 6)):
+        save_all(path, states[begin:end], begin, policy=EXACT, resume=True)
     add_base(path)
-    save(path, states, 6)
+    save_all(path, states[6:], 6, resume=True)
     check(path, states)
-    assert "d/model/w" in names(path, "00000006.delta")  # the first after the new base
+    assert "d/model/w" in names(path, 6)  # the first after the new base
     with pytest.warns(RewoundWarning):
         codec.rewind(path, 6)
-    save(path, [*states[:7], states[3] | {"step": 7}], 7)
-    assert bits(codec.restore(path)) == bits(states[3] | {"step": 7})
+    save_all(path, [states[3] | {"step": 7}], 7, resume=True)
+    assert same(codec.restore(path), states[3] | {"step": 7})
     assert codec.verify(path).ok
 
 
@@ -100,11 +87,7 @@ def test_a_tensor_that_is_whole_in_between(tmp_path: Path) -> None:
     other = rng.integers(0, 2**62, 500) * 2 - 2**62
     arrays = [first, first + 1, other, other + 2, other + 5, other + 5]
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        for step, array in enumerate(arrays):
-            checkpoints.save(step, {"x": array})
+    save_all(path, ({"x": array} for array in arrays))
     for step, kind in ((1, "d"), (2, "t"), (3, "d"), (4, "d")):
-        assert f"{kind}/x" in names(path, f"{step:08d}.delta")
-    chain = codec.Chain(path)
-    for step, array in enumerate(arrays):
-        assert chain.restore(step)["x"].tobytes() == array.tobytes()
+        assert f"{kind}/x" in names(path, step)
+    check(path, [{"x": array} for array in arrays])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -25,6 +26,9 @@ from codec.errors import (
     TrackDigestError,
 )
 from codec.rerun import GradientCheckpointer
+from codec.storage.entry import Entry
+from tests.codec.chains import flip, save_all, shorten
+from tests.codec.forging import base64_word, refield
 
 
 def net() -> torch.nn.Module:
@@ -62,26 +66,33 @@ class Trainer:
         return {"model": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def save(self, path: Path | str, *steps: int, **settings: Any) -> None:
-        with codec.Checkpointer(path, **settings) as checkpoints:
-            for step in steps:
-                checkpoints.save(step, self.state())
+        """Save a step of the training at each of these numbers, which follow each other."""
+        save_all(path, (self.state() for _ in steps), steps[0], **settings)
 
 
-def weights(module: torch.nn.Module) -> bytes:
-    return b"".join(t.numpy().tobytes() for t in module.state_dict().values())
-
-
-def saved(path: Path | str, step: int | None = None) -> bytes:
-    state = codec.restore(path, step)["model"]
+def joined(state: dict[str, torch.Tensor]) -> bytes:
     return b"".join(t.numpy().tobytes() for t in state.values())
 
 
-def reached(follower: codec.Follower) -> int:
-    """The step of an update that there must be."""
+def weights(module: torch.nn.Module) -> bytes:
+    return joined(module.state_dict())
+
+
+def saved(path: Path | str, step: int | None = None, name: str = "model") -> bytes:
+    return joined(codec.restore(path, step)[name])
+
+
+def updated(follower: codec.Follower) -> codec.Update:
+    """An update that there must be."""
     update = follower.update()
     assert update is not None
     assert update.step == follower.step
-    return update.step
+    return update
+
+
+def reached(follower: codec.Follower) -> int:
+    """Its step."""
+    return updated(follower).step
 
 
 def at_step_1(tmp_path: Path, trainer: Trainer) -> tuple[Path, torch.nn.Module, codec.Follower]:
@@ -93,9 +104,7 @@ def at_step_1(tmp_path: Path, trainer: Trainer) -> tuple[Path, torch.nn.Module, 
     return path, module, follower
 
 
-def test_each_step_as_it_is_saved(
-    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_step_as_it_is_saved(tmp_path: Path, trainer: Trainer) -> None:
     path, module = tmp_path / "run.lcc", net()
     follower = codec.Follower(path, module)
     with pytest.raises(ChainNotFoundError):
@@ -104,15 +113,13 @@ def test_each_step_as_it_is_saved(
     with codec.Checkpointer(path) as checkpoints:
         for step in range(4):
             record = checkpoints.save(step, trainer.state())
-            update = follower.update()
-            assert update is not None
+            update = updated(follower)
             assert (update.step, update.before) == (step, step - 1 if step else None)
             assert (update.records, update.nbytes) == (1, record.nbytes)
             assert weights(module) == saved(path)
             assert update.state["optimizer"]["param_groups"][0]["lr"] == 0.01
             assert (update.position.delta is None) == (step == 0)
-            with monkeypatch.context() as patch:
-                patch.setattr(codec.Chain, "read", None)  # nothing is read while nothing is new
+            with mock.patch.object(codec.Chain, "read", None):  # nothing is read in vain
                 assert follower.update() is None
     assert [t.data_ptr() for t in module.state_dict().values()] == addresses
     assert module[0].weight is module[2].weight
@@ -124,8 +131,7 @@ def test_several_steps_at_once_and_only_their_bytes(tmp_path: Path, trainer: Tra
     follower = codec.Follower(path)
     assert reached(follower) == 1
     trainer.save(path, 2, 3, 4, resume=True)
-    update = follower.update()
-    assert update is not None
+    update = updated(follower)
     assert (update.step, update.before, update.records) == (4, 1, 3)
     sizes = [e.nbytes for e in codec.Chain(path).entries]
     assert update.nbytes == sum(sizes[2:])
@@ -169,8 +175,7 @@ def test_a_new_base_on_the_way(tmp_path: Path, trainer: Trainer) -> None:
     follower = codec.Follower(path, module)
     assert reached(follower) == 1
     trainer.save(path, 2, 3, 4, 5, 6, resume=True, base_every=3)
-    update = follower.update()
-    assert update is not None
+    update = updated(follower)
     entries = codec.Chain(path).entries
     base = max(e.step for e in entries if e.kind == "base")
     assert 1 < base < 6
@@ -196,8 +201,7 @@ def test_a_chain_that_is_taken_back(tmp_path: Path, trainer: Trainer) -> None:
         follower.update()
     assert follower.step == 4
     trainer.save(path, 0, resume=True)  # another run
-    update = follower.update()
-    assert update is not None
+    update = updated(follower)
     assert (update.step, update.before) == (0, 4)
     assert weights(module) == saved(path)
 
@@ -210,8 +214,7 @@ def test_the_newest_step_again_with_other_weights(tmp_path: Path, trainer: Train
     with pytest.warns(codec.errors.RewoundWarning):
         codec.rewind(path, 1)
     trainer.save(path, 2, resume=True, bits=None)
-    update = follower.update()
-    assert update is not None
+    update = updated(follower)
     assert (update.step, update.before) == (2, 2)
     assert weights(module) == saved(path)
 
@@ -238,14 +241,12 @@ def test_a_damaged_record_leaves_the_old_weights(
     path, module = tmp_path / "run.lcc", net()
     trainer.save(path, 0, 1)
     follower = codec.Follower(path, module)
-    first = follower.update()
-    assert first is not None
+    first = updated(follower)
     assert first.step == 1
     before = weights(module)
     trainer.save(path, 2, 3, resume=True)
     file = path / "00000002.delta.safetensors"
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    flip(file)
     monkeypatch.setattr(following, "RESTING", 10**6)
     for _ in range(2):
         with pytest.raises(DigestError, match="00000002"):
@@ -254,7 +255,7 @@ def test_a_damaged_record_leaves_the_old_weights(
         assert first.state["model"].keys() == module.state_dict().keys()
         monkeypatch.setattr(codec.Chain, "newest", None)  # nothing is read a second time
     monkeypatch.undo()
-    file.write_bytes(whole)
+    flip(file)
     trainer.save(path, 4, resume=True)
     assert reached(follower) == 4
     assert weights(module) == saved(path)
@@ -275,12 +276,7 @@ def test_a_damaged_newest_record_stops_at_the_one_before(
     assert "step 2, not the newest: 00000003" in caplog.text
 
 
-def test_a_record_of_another_state(
-    tmp_path: Path,
-    trainer: Trainer,
-    refield: Callable[..., None],
-    base64_word: Callable[[str], str],
-) -> None:
+def test_a_record_of_another_state(tmp_path: Path, trainer: Trainer) -> None:
     """Intact bytes that decode to another track: the half applied record does no harm."""
     path, module, follower = at_step_1(tmp_path, trainer)
     before = weights(module)
@@ -301,12 +297,7 @@ def test_a_record_of_another_state(
     assert weights(module) == saved(path)
 
 
-def test_two_records_of_which_the_second_goes_wrong(
-    tmp_path: Path,
-    trainer: Trainer,
-    refield: Callable[..., None],
-    base64_word: Callable[[str], str],
-) -> None:
+def test_two_records_of_which_the_second_goes_wrong(tmp_path: Path, trainer: Trainer) -> None:
     """The first one is loaded, without what the second one has changed."""
     path, module, follower = at_step_1(tmp_path, trainer)
     trainer.save(path, 2, 3, resume=True)
@@ -344,18 +335,18 @@ def test_what_does_not_fit(into: Any, message: str, tmp_path: Path, trainer: Tra
     follower = codec.Follower(tmp_path / "run.lcc", into)
     with pytest.raises(StateMismatchError, match=message):
         follower.update()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec.Chain, "read", None)  # nothing is read a second time
-        with pytest.raises(StateMismatchError, match=message):
-            follower.update()
+    with (
+        mock.patch.object(codec.Chain, "read", None),  # nothing is read a second time
+        pytest.raises(StateMismatchError, match=message),
+    ):
+        follower.update()
     assert follower.step is None
 
 
 def test_all_modules_or_none(tmp_path: Path, trainer: Trainer) -> None:
     """The last tensor of the last module has another shape."""
     state = trainer.state()["model"]
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, {"a": state, "b": {"c": state}})
+    save_all(tmp_path / "run.lcc", [{"a": state, "b": {"c": state}}])
     good, bad = net(), net()
     bad[2].weight = torch.nn.Parameter(torch.zeros(12, 13))
     modules = {"a": good, "b/c": bad}
@@ -371,8 +362,7 @@ def test_all_modules_or_none(tmp_path: Path, trainer: Trainer) -> None:
 def test_a_tensor_that_cannot_be_changed(tmp_path: Path, trainer: Trainer) -> None:
     """What was copied before it is undone."""
     state = trainer.state()["model"]
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, {"a": state, "b": state})
+    save_all(tmp_path / "run.lcc", [{"a": state, "b": state}])
     fixed = net()
     fixed[1].running_mean = torch.zeros(1).expand(12)  # all elements in one place
     for modules in ({"a": net(), "b": fixed}, {"a": fixed, "b": net()}):
@@ -408,8 +398,7 @@ def test_an_interrupt_undoes_what_was_copied(
 def test_states_are_read_before_the_next_update(tmp_path: Path, trainer: Trainer) -> None:
     trainer.save(tmp_path / "run.lcc", 0)
     follower = codec.Follower(tmp_path / "run.lcc")
-    first = follower.update()
-    assert first is not None
+    first = updated(follower)
     assert first.state["model"].keys() == trainer.module.state_dict().keys()
     trainer.save(tmp_path / "run.lcc", 1, resume=True)
     assert reached(follower) == 1
@@ -418,21 +407,18 @@ def test_states_are_read_before_the_next_update(tmp_path: Path, trainer: Trainer
 
 
 def test_a_module_that_is_not_initialized(tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, torch.nn.Linear(3, 3).state_dict())
+    save_all(tmp_path / "run.lcc", [torch.nn.Linear(3, 3).state_dict()])
     with pytest.raises(StateMismatchError, match="not initialized yet"):
         codec.Follower(tmp_path / "run.lcc", torch.nn.LazyLinear(3)).update()
 
 
 def test_another_kind_of_numbers(tmp_path: Path) -> None:
     """Floats would lose their fractions in a module of integers."""
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, {"x": torch.ones(9) / 3})
+    save_all(tmp_path / "run.lcc", [{"x": torch.ones(9) / 3}])
     module = torch.nn.Module()
     module.register_buffer("x", torch.zeros(9, dtype=torch.int64))
-    with pytest.raises(
-        StateMismatchError, match=r"torch\.float32 .* and torch\.int64 in the module"
-    ):
+    said = r"torch\.float32 .* and torch\.int64 in the module"
+    with pytest.raises(StateMismatchError, match=said):
         codec.Follower(tmp_path / "run.lcc", module).update()
 
 
@@ -444,16 +430,14 @@ def test_extra_state_is_not_followed(tmp_path: Path) -> None:
         def set_extra_state(self, state: torch.Tensor) -> None:
             raise AssertionError
 
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, Extra(3, 3).state_dict())
+    save_all(tmp_path / "run.lcc", [Extra(3, 3).state_dict()])
     assert reached(codec.Follower(tmp_path / "run.lcc", Extra(3, 3))) == 0
 
 
 def test_names_with_slashes(tmp_path: Path) -> None:
     """Named as in the chain: a slash in a key is ~1."""
     states = [torch.nn.Linear(3, 3).state_dict() for _ in range(2)]
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, {"a": {"b": states[0]}, "a/b": states[1]})
+    save_all(tmp_path / "run.lcc", [{"a": {"b": states[0]}, "a/b": states[1]}])
     with pytest.raises(StateMismatchError, match="'a/b', 'a~1b' of the state fit"):
         codec.Follower(tmp_path / "run.lcc", torch.nn.Linear(3, 3)).update()
     modules = {"a/b": torch.nn.Linear(3, 3), "a~1b": torch.nn.Linear(3, 3)}
@@ -462,42 +446,31 @@ def test_names_with_slashes(tmp_path: Path) -> None:
         assert torch.equal(module.weight, state["weight"])
 
 
-def test_a_disk_that_fails_for_a_while(
-    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_for_a_while(tmp_path: Path, trainer: Trainer) -> None:
     """The last record is a base, and nothing comes after it."""
     path, module, follower = at_step_1(tmp_path, trainer)
-    with codec.Checkpointer(path, resume=True, base_every=1) as checkpoints:
-        checkpoints.save(2, trainer.state())
+    save_all(path, [trainer.state()], 2, resume=True, base_every=1)
     assert codec.Chain(path).entries[-1].kind == "base"
 
-    def fail(*_: Any) -> None:
-        raise OSError(5, "I/O error")
-
     real = codec.Chain._bytes
-    monkeypatch.setattr(
-        codec.Chain,
-        "_bytes",
-        lambda c, e: fail() if e.kind == "base" and e.step == 2 else real(c, e),
-    )
-    for _ in range(2):
-        with pytest.raises((codec.ChainError, OSError)):
-            follower.update()
-    monkeypatch.setattr(codec.Chain, "_bytes", real)
-    time.sleep(0.2)
-    while follower.step != 2:
-        try:
-            follower.update()
-        except codec.ChainError:
-            time.sleep(0.01)
+
+    def failing(chain: codec.Chain, entry: Entry) -> bytes:
+        if entry.name == "00000002.base.safetensors":
+            raise OSError(5, "I/O error")
+        return real(chain, entry)
+
+    with mock.patch.object(codec.Chain, "_bytes", failing):
+        for _ in range(2):
+            with pytest.raises((codec.ChainError, OSError)):
+                follower.update()
+    assert reached(follower) == 2
     assert weights(module) == saved(path)
 
 
 def test_two_mappings_that_fit(tmp_path: Path, trainer: Trainer) -> None:
     state = trainer.state()["model"]
     other = {key: tensor.clone() for key, tensor in state.items()}
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, {"model": state, "ema": other})
+    save_all(tmp_path / "run.lcc", [{"model": state, "ema": other}])
     with pytest.raises(StateMismatchError, match=r"say which: into=\{'model': module\}"):
         codec.Follower(tmp_path / "run.lcc", net()).update()
     assert reached(codec.Follower(tmp_path / "run.lcc", {"ema": net()})) == 0
@@ -511,8 +484,7 @@ def test_another_layout(tmp_path: Path, trainer: Trainer) -> None:
         for step, name in enumerate(("model", "model", "weights")):
             checkpoints.save(step, {name: trainer.state()["model"]})
             assert reached(follower) == step
-            state = codec.restore(tmp_path / "run.lcc")[name]
-            assert weights(module) == b"".join(t.numpy().tobytes() for t in state.values())
+            assert weights(module) == saved(tmp_path / "run.lcc", name=name)
 
 
 def test_half_precision_stays_finite(tmp_path: Path) -> None:
@@ -520,11 +492,8 @@ def test_half_precision_stays_finite(tmp_path: Path) -> None:
     module = torch.nn.Linear(8, 1, bias=False).half()
     first = torch.tensor([[49248, 57280, 0, 0, 0, 0, 0, 0]], dtype=torch.float16)
     second = torch.tensor([[65504, 65504, 0, 0, 0, 0, 0, 0]], dtype=torch.float16)
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=2) as checkpoints:
-        checkpoints.save(0, {"weight": first})
-        checkpoints.save(1, {"weight": second})
-        assert checkpoints.tracker is not None
-        assert checkpoints.tracker.state["weight"].max() > 65504
+    save_all(tmp_path / "run.lcc", [{"weight": first}, {"weight": second}], bits=2)
+    assert codec.Chain(tmp_path / "run.lcc").at().track.arrays["weight"].max() > 65504
     assert reached(codec.Follower(tmp_path / "run.lcc", module)) == 1
     assert module.weight.max() == 65504
 
@@ -532,8 +501,7 @@ def test_half_precision_stays_finite(tmp_path: Path) -> None:
 def test_numpy_arrays_into_a_module(tmp_path: Path) -> None:
     module = torch.nn.Linear(5, 5)
     state = {"weight": np.eye(5, dtype=np.float32), "bias": np.arange(5, dtype=np.float32)}
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, state)
+    save_all(tmp_path / "run.lcc", [state])
     assert reached(codec.Follower(tmp_path / "run.lcc", module)) == 0
     assert module.bias.tolist() == [0, 1, 2, 3, 4]
 
@@ -624,7 +592,7 @@ def test_a_damaged_record_that_vanishes_while_it_is_read(
     path, module, follower = at_step_1(tmp_path, trainer)
     trainer.save(path, 2, resume=True)
     file = path / "00000002.delta.safetensors"
-    file.write_bytes(file.read_bytes()[:-1])
+    shorten(file)
     read = Path.read_bytes
 
     def vanishes(at: Path) -> bytes:

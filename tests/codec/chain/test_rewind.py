@@ -15,12 +15,11 @@ import codec
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LockedError, RewoundWarning
 from codec.storage.directory import Directory
-
-Look = Callable[[Path], dict[int, tuple[Any, ...]]]
+from tests.codec.chains import all_steps, save_all
 
 
 @pytest.mark.parametrize(("step", "left"), [(25, (0, 10, 20)), (10, (0, 10)), (0, (0,))])
-def test_goes_back_and_keeps_what_was(run: Path, all_steps: Look, step: int, left: Any) -> None:
+def test_goes_back_and_keeps_what_was(run: Path, step: int, left: Any) -> None:
     before = all_steps(run)
     with pytest.warns(RewoundWarning, match=rf"from step {step} and was at 30") as caught:
         old = rewind(run, step)
@@ -46,12 +45,11 @@ def test_nothing_to_go_back_from(tmp_path: Path, run: Path) -> None:
     assert not (tmp_path / "none.lcc").exists()
 
 
-def test_before_the_first_step_a_new_chain_begins(tmp_path: Path, all_steps: Look) -> None:
+def test_before_the_first_step_a_new_chain_begins(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
     for n in (1, 2):  # the second until-9 is not the first
-        with codec.Checkpointer(path, resume=True) as checkpoints:
-            for step in range(5, 10):
-                checkpoints.save(step, {"w": np.full(9, step * n, np.float32)})
+        states = ({"w": np.full(9, step * n, np.float32)} for step in range(5, 10))
+        save_all(path, states, 5, resume=True)
         before = all_steps(path)
         with pytest.warns(RewoundWarning):
             old = rewind(path, 4)
@@ -71,7 +69,7 @@ def test_only_who_writes_goes_back(run: Path) -> None:
 @pytest.mark.filterwarnings("ignore::codec.errors.RewoundWarning")
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_stopped_anywhere_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look, error: type[BaseException]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     """At each call that links, removes or makes durable: one of the two chains has each step."""
     calls_left = 1000
@@ -96,9 +94,7 @@ def test_stopped_anywhere_nothing_is_lost(
         return share(*args)
 
     whole = tmp_path / "whole.lcc"
-    with codec.Checkpointer(whole) as checkpoints:
-        for step in range(4):
-            checkpoints.save(step, {"w": np.full(9, step, np.float32)})
+    save_all(whole, ({"w": np.full(9, step, np.float32)} for step in range(4)))
     before = all_steps(whole)
     for done in range(100):
         calls_left, path = 1000, shutil.copytree(whole, tmp_path / f"{done}.lcc")

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 import codec
 from codec.cli.main import main
 from codec.dcp import ChainWriter
+from tests.codec.chains import flip, save_all, shorten
 
 Capture = pytest.CaptureFixture[str]
 Damage = Callable[[Path], object]
@@ -43,9 +44,7 @@ def trainer_folder(path: Path, step: int) -> None:
 
 
 def chain(path: Path, step: int) -> None:
-    with codec.Checkpointer(path) as checkpoints:
-        for i in range(3):
-            checkpoints.save(i, state(step + i))
+    save_all(path, map(state, range(step, step + 3)))
 
 
 def chain_step(path: Path, step: int) -> None:
@@ -68,10 +67,6 @@ KINDS: dict[str, tuple[str, Callable[[Path, int], object], str]] = {
 }
 
 
-def truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 1)
-
-
 def halved(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
@@ -82,28 +77,24 @@ def emptied(path: Path) -> None:
 
 def flipped(path: Path) -> None:
     """A bit of a tensor, in the middle of a large file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    flip(path, path.stat().st_size // 2)
 
 
 def flipped_header(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[8] ^= 1
-    path.write_bytes(data)
+    flip(path, 8)
 
 
 def cases() -> Iterator[Any]:
     """A kind, a file in it, and what happens to it."""
     for kind, (_, _, inner) in KINDS.items():
-        damages: list[Damage] = [truncated, halved, emptied, flipped]
+        damages: list[Damage] = [shorten, halved, emptied, flipped]
         if kind == "trainer" or kind == "safetensors":  # no checksum
             damages[-1] = flipped_header
         # Without its newest record, a chain is one that ends before.
         for damage in [*damages, *([Path.unlink] if inner and kind != "chain" else [])]:
             yield pytest.param(kind, inner, damage, id=f"{kind}-{damage.__name__}")
     for kind, inner, damage in (
-        ("trainer", "optimizer.pt", truncated),
+        ("trainer", "optimizer.pt", shorten),
         ("trainer", "optimizer.pt", flipped),
         ("trainer", "random_states_0.pkl", flipped),
         ("trainer", "random_states_0.pkl", emptied),
@@ -237,5 +228,5 @@ def test_a_folder_of_none(tmp_path: Path, capsys: Capture) -> None:
     archive.mkdir()
     codec.pack(tmp_path / "run.lcc", archive / "run.lcc.zip")
     assert newest(archive, capsys)[0] == 0
-    truncated(archive / "run.lcc.zip")
+    shorten(archive / "run.lcc.zip")
     assert newest(archive, capsys)[0] == 1

@@ -21,6 +21,7 @@ from codec.record.header import Header
 from codec.record.record import Place
 from codec.record.track import Track
 from codec.state.tensors import CARRIER, Arrays, copy_arrays, layout_of
+from tests.codec.forging import header_of, reheaded
 
 NAMES = ["b", "a", 'quoted "a" \\', "tab\t\x01", "ä\u2028𝄞", "\x7f"]
 DTYPES = [
@@ -47,8 +48,7 @@ HEADER = Header(3, "0" * 16, "0" * 32, "0" * 32)
 def test_as_the_library_writes_it() -> None:
     arrays = some_arrays()
     data = container.seal(HEADER, {}, arrays)
-    n = int.from_bytes(data[:8], "little")
-    line = json.loads(data[8 : 8 + n])["__metadata__"][container.KEY]
+    line = json.loads(header_of(data))["__metadata__"][container.KEY]
     tensors = {
         name: FileTensor(
             dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
@@ -95,14 +95,12 @@ EDITS: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-def test_arrays_that_do_not_fit_the_bytes(edit: Edit, resign: Callable[[bytes], bytes]) -> None:
+def test_arrays_that_do_not_fit_the_bytes(edit: Edit) -> None:
     arrays = {"a": np.ones(3, np.float32), "b": np.ones(1, np.float32)}
     data = container.seal(HEADER, {}, arrays)
-    n = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + n])
+    header = json.loads(header_of(data))
     edit(header)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    changed = resign(len(text).to_bytes(8, "little") + text + data[8 + n :])
+    changed = reheaded(data, json.dumps(header, separators=(",", ":")).encode())
     with pytest.raises((MalformedRecordError, container.TruncatedRecordError)):
         container.unseal(changed, "x")
 

@@ -37,6 +37,8 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits, tree
 from codec.state.family import MEASURES
 from codec.state.tensors import CARRIER, TensorSpec
+from tests.codec.chains import GOLDEN, save_all
+from tests.codec.states import jumping_states
 from tests.compaction import add_base
 
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
@@ -78,8 +80,8 @@ def printed_changes() -> np.ndarray:
     return np.array([float(x.replace("−", "-")) for x in printed.split()], np.float32)
 
 
-def test_example_is_the_golden_record(golden: Path) -> None:
-    assert example() == (golden / "run.lcc" / "00000001.delta.safetensors").read_bytes()
+def test_example_is_the_golden_record() -> None:
+    assert example() == (GOLDEN / "run.lcc" / "00000001.delta.safetensors").read_bytes()
 
 
 def test_example_says_what_stands_there() -> None:
@@ -307,7 +309,7 @@ def test_examples_of_edits_and_numbers() -> None:
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory, jumping_states: Any) -> Path:
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain with every field: a base in a delta's place, another layout, tensors that are not
     finite, and records of more than 32 KiB."""
     path = tmp_path_factory.mktemp("fields") / "run.lcc"
@@ -316,18 +318,16 @@ def chain(tmp_path_factory: pytest.TempPathFactory, jumping_states: Any) -> Path
     nested = [{"model": state, "epoch": i} for i, state in enumerate(states)]
     nested[5]["more"] = np.arange(5)
     nested[5]["noise"] = np.random.default_rng(0).integers(0, 256, 40_000, np.uint8)
-    for i, state in enumerate(nested):
-        with codec.Checkpointer(path, bits=3, scope="tensor", resume=True) as checkpoints:
-            checkpoints.save(i, state)
-        if i == 3:
-            add_base(path)
+    save_all(path, nested[:4], bits=3, scope="tensor")
+    add_base(path)
+    save_all(path, nested[4:], 4, resume=True)
     return path
 
 
-def test_every_field_is_described(golden: Path, chain: Path) -> None:
+def test_every_field_is_described(chain: Path) -> None:
     seen = Counter[tuple[str, str]]()
-    paths = [*(golden / "run.lcc").iterdir(), *chain.glob("*.safetensors")]
-    paths += (golden / "moments.lcc").glob("*.safetensors")
+    paths = [*(GOLDEN / "run.lcc").iterdir(), *chain.glob("*.safetensors")]
+    paths += (GOLDEN / "moments.lcc").glob("*.safetensors")
     for path in paths:
         record = reader.record_of(path.read_bytes())
         kind = path.name.split(".")[1]
@@ -348,12 +348,12 @@ def test_every_field_is_described(golden: Path, chain: Path) -> None:
     assert {*reader.DTYPES, *reader.CARRIERS} == set(CARRIER)
 
 
-def test_lines_have_one_form(golden: Path, chain: Path) -> None:
+def test_lines_have_one_form(chain: Path) -> None:
     digest = r"[\w-]{21}[AQgw]"
     keep = r"(?:[1-8]|all|[utd]?[0-9.]+(?:e-\d\d)?)"
     base = rf"3 b \d+ (?:-|[0-9a-f]{{16}}) (?:-|{digest}) {digest} {digest}"
     delta = rf"3 d[mt][rhc] \d+ {digest} {digest} {keep}(?: \d+,\d+)? {digest}"
-    for path in [*golden.glob("*.lcc/*.safetensors"), *chain.glob("*.safetensors")]:
+    for path in [*GOLDEN.glob("*.lcc/*.safetensors"), *chain.glob("*.safetensors")]:
         (line,) = re.findall(rb'^.{8}\{"__metadata__":\{"lcc":"([^"]*)"', path.read_bytes(), re.S)
         assert re.fullmatch(rf"{base}|{delta}", line.decode()), line
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import random
-from pathlib import Path
 
 import pytest
 
 import codec
 from codec.errors import TruncatedRecordError
 from codec.record import record as records
+from tests.codec.chains import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 RECORDS = {f"{p.parent.name}/{p.stem}": p for p in sorted(GOLDEN.glob("*.lcc/*.safetensors"))}
 MOST = [30, pytest.param(10**9, marks=pytest.mark.exhaustive)]  # of one record
 

@@ -22,10 +22,10 @@ from codec.record.track import Track
 from codec.scheme.transition import Transition
 from codec.state import edits
 from codec.state.tensors import Layout, TensorSpec
+from tests.codec.chains import records_in, save_all
+from tests.codec.forging import forge, parts_of
 
 Arrays = dict[str, np.ndarray]
-Forge = Callable[[Any, Arrays], bytes]
-Parts = Callable[[bytes], tuple[dict[str, Any], Arrays]]
 
 W = np.linspace(1, 2, 12, dtype=np.float32).reshape(4, 3)
 BEFORE: dict[str, Any] = {
@@ -45,18 +45,16 @@ NOW: dict[str, Any] = {
 @pytest.fixture
 def track_and_delta(tmp_path: Path) -> tuple[Track, bytes]:
     """A track, and a delta to another layout."""
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        checkpoints.save(0, BEFORE)
-        assert checkpoints.save(1, NOW).kind == "delta"
-    position = codec.Chain(tmp_path / "run.lcc").at(0)
-    return position.track, (tmp_path / "run.lcc" / "00000001.delta.safetensors").read_bytes()
+    path = tmp_path / "run.lcc"
+    save_all(path, [BEFORE, NOW])
+    return codec.Chain(path).at(0).track, records_in(path)["00000001.delta.safetensors"]
 
 
 def text(value: str | bytes) -> np.ndarray:
     return np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)
 
 
-def test_what_is_written(track_and_delta: tuple[Track, bytes], parts_of: Parts) -> None:
+def test_what_is_written(track_and_delta: tuple[Track, bytes]) -> None:
     """Two edits, the new row, and whole tensors that are new or have another shape; what stays, and
     what goes, takes no bytes."""
     track, data = track_and_delta
@@ -81,12 +79,9 @@ def altered(layout: Layout, **changes: Any) -> list[list[Any]]:
     return [changes.get(entry[0].replace("/", "_"), entry) for entry in entries_of(layout)]
 
 
-def forged(
-    data: bytes, track: Track, forge: Forge, parts_of: Parts, change: Callable[..., Any]
-) -> Record:
+def forged(data: bytes, track: Track, change: Callable[..., Any]) -> Record:
     """A record after a change of its metadata and arrays."""
     metadata, arrays = parts_of(data)
-    arrays = dict(arrays)
     delta = records.delta_of(records.load(data, "r"), track)
     assert delta.transition is not None
     change(arrays, delta.transition.layout)
@@ -184,24 +179,18 @@ HOSTILE: list[tuple[Callable[..., Any], str]] = [
 
 @pytest.mark.parametrize(("change", "got"), HOSTILE)
 def test_what_is_refused(
-    track_and_delta: tuple[Track, bytes],
-    forge: Forge,
-    parts_of: Parts,
-    change: Callable[..., Any],
-    got: str,
+    track_and_delta: tuple[Track, bytes], change: Callable[..., Any], got: str
 ) -> None:
     """Each with every digest to match; the track stays as it was."""
     track, data = track_and_delta
     before = track.digest
-    record = forged(data, track, forge, parts_of, change)
+    record = forged(data, track, change)
     with pytest.raises(MalformedRecordError, match=got):
         records.apply_checked(record, records.delta_of(record, track), track)
     assert track.digest == before
 
 
-def test_the_layout_from_before_is_no_change(
-    track_and_delta: tuple[Track, bytes], forge: Forge, parts_of: Parts
-) -> None:
+def test_the_layout_from_before_is_no_change(track_and_delta: tuple[Track, bytes]) -> None:
     track, data = track_and_delta
 
     def same(arrays: Arrays, _: Layout) -> None:
@@ -210,31 +199,25 @@ def test_the_layout_from_before_is_no_change(
         arrays["layout"] = text(json.dumps(entries_of(track.layout), separators=(",", ":")))
 
     with pytest.raises(MalformedRecordError, match="found the same layout"):
-        records.delta_of(forged(data, track, forge, parts_of, same), track)
+        records.delta_of(forged(data, track, same), track)
 
 
-def test_no_part_of_it_elsewhere(
-    track_and_delta: tuple[Track, bytes], tmp_path: Path, forge: Forge, parts_of: Parts
-) -> None:
+def test_no_part_of_it_elsewhere(track_and_delta: tuple[Track, bytes], tmp_path: Path) -> None:
     """Neither in a base, nor new arrays in a delta of the same layout."""
     _, arrays = parts_of(track_and_delta[1])
     path = tmp_path / "other.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        for step in range(4):
-            checkpoints.save(step, {"model": {"w": W + step}, "n": np.arange(9)})
-    delta = (path / "00000003.delta.safetensors").read_bytes()
-    base = path / "00000000.base.safetensors"
+    save_all(path, ({"model": {"w": W + step}, "n": np.arange(9)} for step in range(4)))
+    base, *_, delta = map(parts_of, records_in(path).values())
+
+    def with_more(to: tuple[dict[str, Any], Arrays], names: tuple[str, ...]) -> Record:
+        return records.load(forge(to[0], to[1] | {name: arrays[name] for name in names}), "r")
+
     for names in (("n/n",), ("layout",), ("structure",), ("layout", "n/new/t")):
-        more = {name: arrays[name] for name in names}
-        metadata, others = parts_of(delta)
-        record = records.load(forge(metadata, others | more), "r")
         with pytest.raises(MalformedRecordError):
-            records.delta_of(record, codec.Chain(path).at(2).track)
+            records.delta_of(with_more(delta, names), codec.Chain(path).at(2).track)
         if names != ("structure",):  # a base has one
-            metadata, others = parts_of(base.read_bytes())
-            record = records.load(forge(metadata, others | more), "r")
             with pytest.raises(MalformedRecordError):
-                records.base_of(record)
+                records.base_of(with_more(base, names))
 
 
 def test_long_keys_take_no_memory_for_each_value() -> None:

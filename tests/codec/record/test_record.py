@@ -7,7 +7,6 @@ import json
 import re
 import runpy
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,28 +44,20 @@ from codec.scheme.track import digest_sums
 from codec.scheme.tracker import Tracker
 from codec.scheme.twins import takes_compiled
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
+from tests.codec.chains import GOLDEN, save_all
+from tests.codec.forging import base64_word, forge, header_of, parts_of, recoded, reheaded, resign
+from tests.codec.states import random_states
 
 Arrays = dict[str, np.ndarray]
-Forge = Callable[[Any, Arrays], bytes]
-Parts = Callable[[bytes], tuple[dict[str, Any], Arrays]]
-Recode = Callable[..., Arrays]
-Changed = Callable[..., bytes]
+
+
+BASE, DELTA = (path.read_bytes() for path in sorted((GOLDEN / "run.lcc").iterdir()))
 
 
 @pytest.fixture(scope="session")
-def base(golden: Path) -> bytes:
-    return (golden / "run.lcc" / "00000000.base.safetensors").read_bytes()
-
-
-@pytest.fixture(scope="session")
-def delta(golden: Path) -> bytes:
-    return (golden / "run.lcc" / "00000001.delta.safetensors").read_bytes()
-
-
-@pytest.fixture(scope="session")
-def steps(base: bytes, paper: np.ndarray) -> bytes:
+def steps(paper: np.ndarray) -> bytes:
     """The delta in uniform steps."""
-    record = records.load(base, "base")
+    record = records.load(BASE, "base")
     tracker = Tracker.resume(records.base_of(record), Coding(tolerance=0.01))
     delta = tracker.step({"w": paper, "n": np.array(8)})
     place = Place(1, record.run, record.digest)
@@ -74,19 +65,18 @@ def steps(base: bytes, paper: np.ndarray) -> bytes:
 
 
 @pytest.fixture
-def track(base: bytes) -> Track:
+def track() -> Track:
     """That of the base, fresh."""
-    return records.base_of(records.load(base, "base"))
+    return records.base_of(records.load(BASE, "base"))
 
 
-@pytest.fixture(scope="session")
-def changed(delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode) -> Changed:
+def changed(arrays: Arrays, **entries: Any) -> bytes:
     """The delta with other arrays, pieces of its alphabet or metadata; its digest is right."""
-    metadata, good = parts_of(delta)
-    return lambda arrays, **entries: forge(metadata | entries, recoded(good, arrays))
+    metadata, good = parts_of(DELTA)
+    return forge(metadata | entries, recoded(good, arrays))
 
 
-def read(data: bytes, base: bytes) -> records.Record:
+def read(data: bytes, base: bytes = BASE) -> records.Record:
     """Everything a reader does with a record, given its base."""
     record = records.load(data, "r")
     if record.kind == "base":
@@ -109,30 +99,35 @@ def codes_of(step: codec.Delta) -> list[int]:
     return codec.decode(step.groups[0].encoded).codes.tolist()
 
 
+def delta_in(data: bytes, track: Track) -> codec.Delta:
+    """What the bytes of a record say."""
+    return records.delta_of(records.load(data, "r"), track)
+
+
 @pytest.mark.parametrize(
     "name",
     ["run", "tokens", "edits", "steps", "exact", "moments", "layouts", "contexts"],
 )
 def test_golden_chains_are_written_again(
-    name: str, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of their bytes, from the states in make_golden.py."""
     if name == "contexts" and not takes_compiled():
         pytest.skip("numpy alone writes run lengths")
     monkeypatch.setattr(version, "WRITER", "lcviz 0.3.0")
-    make = runpy.run_path(str(golden / "make_golden.py"))
+    make = runpy.run_path(str(GOLDEN / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
-    stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
+    stored = {p.name: p.read_bytes() for p in (GOLDEN / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
 
 
-def test_load(base: bytes, delta: bytes) -> None:
-    first, second = records.load(base, "b"), records.load(delta, "d")
+def test_load() -> None:
+    first, second = records.load(BASE, "b"), records.load(DELTA, "d")
     assert (first.where, first.step, first.kind, first.parent) == ("b", 0, "base", None)
     assert (second.step, second.kind, second.parent) == (1, "delta", first.digest)
     assert (first.run, second.run) == (first.digest[:16], None)
     assert second.in_run(first.run).run == first.run
-    assert (first.nbytes, second.nbytes) == (len(base), len(delta))
+    assert (first.nbytes, second.nbytes) == (len(BASE), len(DELTA))
     track = records.base_of(first)
     assert [(t.name, t.dtype, t.shape, t.lossy) for t in track.layout.tensors] == [
         ("w", "F32", (10,), True),
@@ -157,8 +152,8 @@ def test_load(base: bytes, delta: bytes) -> None:
     assert (track.arrays["w"].any(), track.arrays["n"]) == (True, 8)
 
 
-def test_state_of_a_base_is_fresh(base: bytes) -> None:
-    record = records.load(base, "b")
+def test_state_of_a_base_is_fresh() -> None:
+    record = records.load(BASE, "b")
     records.base_of(record).arrays["w"][...] += 1
     assert not records.base_of(record).arrays["w"].any()
 
@@ -166,10 +161,10 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
 FOREIGN, TRUNCATED = ForeignRecordError, TruncatedRecordError
 MALFORMED, TRACK = MalformedRecordError, TrackDigestError
 
-# File -> its class, what its message says was expected, and found (regular expressions).
-DECODE = r"streams that decode"
-
+DECODE, LAST = r"streams that decode", "the code table sent last for '{}', but none of its kind"
+EARLIER = r"it was written before lcviz 0\.3, .* anew"
 SETTINGS, LETTERS = r"settings within their range", r"d, scope and coder in one letter each"
+# File -> its class, what its message says was expected, and found (regular expressions).
 BAD = {
     "foreign": (FOREIGN, r"an LC-Checkpoint digest in the header", r"none"),
     "foreign-random": (FOREIGN, r"a header of at most 16777216 bytes", r"578437695752307201"),
@@ -178,12 +173,8 @@ BAD = {
     "longer": (TRUNCATED, r"265 bytes", r"266"),
     "digest": (DigestError, r"content of BLAKE3 ac42P5g5[\w-]{14}", r"[\w-]{22}"),
     "version-4": (VersionError, r"format 3", r"format 4: update this package"),
-    "version-2": (
-        VersionError,
-        r"format 3",
-        r"format 2: it was written before lcviz 0\.3, .* anew",
-    ),
-    "version-0": (VersionError, r"format 3", r"format 0: it was written before lcviz 0\.3, .*"),
+    "version-2": (VersionError, r"format 3", f"format 2: {EARLIER}"),
+    "version-0": (VersionError, r"format 3", f"format 0: {EARLIER}"),
     "words": (MALFORMED, r"7 words, format letters .* keep digest", r"10"),
     "letters-kind": (MALFORMED, LETTERS, r"'xmh'"),
     "letters-base": (MALFORMED, LETTERS, r"'bmh'"),
@@ -227,11 +218,7 @@ BAD = {
     "residual-bound-0": (MALFORMED, DECODE, r"bounds of contexts are not rising exponents"),
     "residual-dtype": (MALFORMED, DECODE, r"d/n are int64 of 1 dimensions"),
     "residual-levels": (MALFORMED, DECODE, r"506 levels, of 2 to 505"),
-    "residual-no-table": (
-        MALFORMED,
-        DECODE,
-        r"the code table sent last for 'd/n', but none of its kind",
-    ),
+    "residual-no-table": (MALFORMED, DECODE, LAST.format("d/n")),
     "residual-table": (MALFORMED, DECODE, r"code lengths \[1, 2\] are not a complete prefix code"),
     "residual-no-classes": (MALFORMED, DECODE, r"a code table for an alphabet that needs none"),
     "residual-classes": (MALFORMED, DECODE, r"a payload of 85 classes"),
@@ -254,11 +241,7 @@ BAD = {
     "coded-left": (MALFORMED, DECODE, r"4 unread bytes of 'c' at the end"),
     "table": (MALFORMED, DECODE, r"code lengths \[1, 2, 3, 4\] are not a complete prefix code"),
     "table-classes": (MALFORMED, DECODE, r"a payload of 85 classes"),
-    "table-none-sent": (
-        MALFORMED,
-        DECODE,
-        r"the code table sent last for '', but none of its kind",
-    ),
+    "table-none-sent": (MALFORMED, DECODE, LAST.format("")),
     "stream-early": (MALFORMED, DECODE, r"bits that end before 10 elements are decoded"),
     "stream-late": (MALFORMED, DECODE, r"bits that go on after 10 elements"),
     "stream-sizes": (MALFORMED, DECODE, r"8 more bytes of 'c', only 4 left"),
@@ -288,20 +271,20 @@ def worded(problem: str) -> str:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_stored_bad_records(name: str, golden: Path, base: bytes) -> None:
+def test_stored_bad_records(name: str) -> None:
     error, expected, actual = BAD[name]
     if expected == DECODE:
         actual = worded(actual)
-    data = (golden / "bad" / f"{name}.safetensors").read_bytes()
+    data = (GOLDEN / "bad" / f"{name}.safetensors").read_bytes()
     with pytest.raises(error, match=rf"^r: expected {expected}, found {actual}$") as caught:
-        read(data, base)
+        read(data)
     assert type(caught.value) is error
     if expected == DECODE:
         assert type(caught.value.__cause__) is CAUSES.get(name, StreamError)
 
 
-def test_every_stored_bad_record_has_its_test(golden: Path) -> None:
-    stored = {p.name.removesuffix(".safetensors") for p in (golden / "bad").glob("*.safetensors")}
+def test_every_stored_bad_record_has_its_test() -> None:
+    stored = {p.name.removesuffix(".safetensors") for p in (GOLDEN / "bad").glob("*.safetensors")}
     assert stored == {*BAD}
 
 
@@ -346,21 +329,16 @@ def test_lengths_that_lie() -> None:
         (b'"lcc":', b'"lcc":"1 base","\\u006ccc":'),
     ],
 )
-def test_keys_that_stand_twice(
-    old: bytes, new: bytes, delta: bytes, resign: Callable[[bytes], bytes]
-) -> None:
+def test_keys_that_stand_twice(old: bytes, new: bytes) -> None:
     """safetensors itself would take the last one, and JSON parsers do not agree on it."""
-    length = int.from_bytes(delta[:8], "little")
-    header = delta[8 : 8 + length].replace(old, new, 1)
-    data = resign(len(header).to_bytes(8, "little") + header + delta[8 + length :])
     with pytest.raises(ForeignRecordError, match="a key is there twice"):
-        records.load(data, "r")
+        records.load(reheaded(DELTA, header_of(DELTA).replace(old, new, 1)), "r")
 
 
-def test_too_many_tensors(monkeypatch: pytest.MonkeyPatch, base: bytes) -> None:
+def test_too_many_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "MAX_TENSORS", 3)
     with pytest.raises(ForeignRecordError, match="at most 3 tensors, found 4"):
-        records.load(base, "r")
+        records.load(BASE, "r")
 
 
 def entry(*given: Any) -> list[Any]:
@@ -379,7 +357,7 @@ NO_KEEPS = ["0", "9", "02", "+2", "-2", "9" * 500, "All", "-", "0.0", "-0.5", "1
 NO_KEEPS += ["u", "t", "d", "u2", "uall", "t1", "ut0.5", "tu0.5", "x0.5", "0.5u", "tt0.5"]
 NO_KEEPS += ["t0.0", "t-1.0", "t1e-40", "t1.1e-38", "t8.6e37", "t1e+300", "d0.0", "d1.0", "d1.5"]
 NO_KEEPS += ["u0.0", "u1.01", *(f"{x}{n}" for x in ("", "u", "t", "d") for n in NO_NUMBERS)]
-DELTA: dict[str, list[Any]] = {
+DELTA_FIELDS: dict[str, list[Any]] = {
     "step": [None, True, 1.0, 2**63, 10**20, "01", "+1", "", "1\n"],
     "kind": ["delta", "D", "-", "b", "x", ""],
     "track": [5, "x" * 22, None, "A" * 21, "A" * 23, "/" * 22, "-"],
@@ -390,11 +368,11 @@ DELTA: dict[str, list[Any]] = {
     "coder": ["z", None, "r\t", "huffman"],
     "non_finite": [None, "w", ["w"], "", {}, ["n"], ["x"], [["w"]], {"w": 1}],
 }
-BASE: dict[str, list[Any]] = {
-    "step": DELTA["step"],
+BASE_FIELDS: dict[str, list[Any]] = {
+    "step": DELTA_FIELDS["step"],
     "run": ["", 1, None, "ab" * 16, "AB" * 8],
     "parent": ["x" * 32, "A" * 21],
-    "track": DELTA["track"],
+    "track": DELTA_FIELDS["track"],
     "replaces": [WORD * 2, 1, "-", "0" * 32],
     "kind": ["base", "d"],
     "layout": [None, 1, [[]], {"abcd": 1}, ["abcdef"], [W, W]]
@@ -407,30 +385,28 @@ BASE: dict[str, list[Any]] = {
 }
 METADATA = [
     (kind, {name: value})
-    for kind, fields in (("delta", DELTA), ("base", BASE))
+    for kind, fields in (("delta", DELTA_FIELDS), ("base", BASE_FIELDS))
     for name, values in fields.items()
     for value in values
 ]
 
 
 @pytest.mark.parametrize(("kind", "entries"), METADATA, ids=lambda x: str(x)[:50])
-def test_hostile_metadata(
-    kind: str, entries: dict[str, Any], base: bytes, delta: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    metadata, arrays = parts_of(base if kind == "base" else delta)
+def test_hostile_metadata(kind: str, entries: dict[str, Any]) -> None:
+    metadata, arrays = parts_of(BASE if kind == "base" else DELTA)
     with pytest.raises(MalformedRecordError, match=r"^r: expected .{,700}$"):
-        read(forge(metadata | entries, arrays), base)
+        read(forge(metadata | entries, arrays))
 
 
-def test_missing_metadata(base: bytes, forge: Forge, parts_of: Parts) -> None:
-    metadata, arrays = parts_of(base)
-    assert read(forge(metadata, arrays), base).kind == "base"
+def test_missing_metadata() -> None:
+    metadata, arrays = parts_of(BASE)
+    assert read(forge(metadata, arrays)).kind == "base"
     for less in ({"layout"}, {"layout", "replaces"}):
         stated = {k: v for k, v in metadata.items() if k not in less}
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(stated | {"others": 1}, arrays), base)
+            read(forge(stated | {"others": 1}, arrays))
         with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
-            read(forge(stated, arrays), base)
+            read(forge(stated, arrays))
 
 
 LINE = f"3 dmh 1 {'B' * 21}A {'C' * 21}A 2 {WORD}"
@@ -461,7 +437,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "error", "message"), LINES, ids=lambda x: str(x)[:60])
-def test_lines(line: str, error: type[Exception], message: str, forge: Forge) -> None:
+def test_lines(line: str, error: type[Exception], message: str) -> None:
     assert records.load(forge(LINE, {}), "r").kind == "delta"
     assert records.load(forge(BASE_LINE, {}), "r").kind == "base"
     with pytest.raises(error, match=rf"^r: expected {message}") as caught:
@@ -474,7 +450,7 @@ KEEPS += "t0.0001 t1e-05 t2.0 t1.1754943508222875e-38 t8.507058665729121e+37"
 
 
 @pytest.mark.parametrize("word", KEEPS.split())
-def test_how_much_is_kept_is_one_word(word: str, forge: Forge) -> None:
+def test_how_much_is_kept_is_one_word(word: str) -> None:
     coding = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").coding
     assert coding is not None
     number = None if word in ("all", "1", "8") else float(word.lstrip("ut"))
@@ -490,37 +466,34 @@ def test_how_much_is_kept_is_one_word(word: str, forge: Forge) -> None:
     assert records.load(data, "r").coding == by_tensor
 
 
-def test_digest_in_the_wrong_place(delta: bytes) -> None:
+def test_digest_in_the_wrong_place() -> None:
     """Words that could be digests are none: the last one is."""
-    words = delta[8:].partition(b'"}')[0].partition(b'"lcc":"')[2].split()
+    words = DELTA[8:].partition(b'"}')[0].partition(b'"lcc":"')[2].split()
     its, track = words[-1], words[4]
-    swapped = delta.replace(track, b"\n").replace(its, track).replace(b"\n", its)
-    assert len(swapped) == len(delta)
+    swapped = DELTA.replace(track, b"\n").replace(its, track).replace(b"\n", its)
+    assert len(swapped) == len(DELTA)
     with pytest.raises(DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
         records.load(swapped, "r")
 
 
-def test_the_digest_is_blake3_of_128_bits(delta: bytes, base64_word: Callable[[str], str]) -> None:
-    digest = records.load(delta, "r").digest
+def test_the_digest_is_blake3_of_128_bits() -> None:
+    digest = records.load(DELTA, "r").digest
     word = base64_word(digest).encode()
-    assert delta.count(word) == 1
-    got = blake3(delta.replace(word, b"A" * 22)).hexdigest()
+    assert DELTA.count(word) == 1
+    got = blake3(DELTA.replace(word, b"A" * 22)).hexdigest()
     assert (got[:32], len(word)) == (digest, 22)
 
 
-def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
+def test_metadata_comes_first() -> None:
     """Where other entries stand before it, or beside the line, there is no digest."""
-    length = int.from_bytes(delta[:8], "little")
     for old, new in (
         (b'{"__metadata__"', b'{ "__metadata__"'),
         (b'"lcc":', b'"a":"b","lcc":'),
         (b'"},"', b'","a":"b"},"'),
         (b'{"__metadata__"', b'{"a":{"data_offsets":[0,0]},"__metadata__"'),
     ):
-        header = delta[8 : 8 + length].replace(old, new, 1)
-        data = len(header).to_bytes(8, "little") + header + delta[8 + length :]
         with pytest.raises(ForeignRecordError, match=FOREIGN_LINE):
-            records.load(data, "r")
+            records.load(reheaded(DELTA, header_of(DELTA).replace(old, new, 1)), "r")
     inside = f'{{"a":{{"data_offsets":[0,0],"x":{{"__metadata__":{{"lcc":"{LINE}"}}}}}}}}'.encode()
     with pytest.raises(ForeignRecordError, match=FOREIGN_LINE):
         records.load(len(inside).to_bytes(8, "little") + inside, "r")
@@ -548,41 +521,37 @@ MORE = [
 
 
 @pytest.mark.parametrize(("text", "message"), MORE, ids=lambda x: str(x)[:40])
-def test_more_that_is_none(
-    text: bytes, message: str, base: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    metadata, arrays = parts_of(base)
+def test_more_that_is_none(text: bytes, message: str) -> None:
+    metadata, arrays = parts_of(BASE)
     more = {"more": np.frombuffer(text, U8)}
     with pytest.raises(MalformedRecordError, match=rf"^r: expected .*{message}") as caught:
-        read(forge(metadata, arrays | more), base)
+        read(forge(metadata, arrays | more))
     assert len(str(caught.value)) < 400
 
 
-def test_a_base_says_who_wrote_it(base: bytes, forge: Forge, parts_of: Parts) -> None:
-    assert records.load(base, "r").writer == version.WRITER == f"lcviz {codec.__version__}"
-    metadata, arrays = parts_of(base)
-    assert read(forge(metadata | {"writer": "other 1.0"}, arrays), base).writer == "other 1.0"
+def test_a_base_says_who_wrote_it() -> None:
+    assert records.load(BASE, "r").writer == version.WRITER == f"lcviz {codec.__version__}"
+    metadata, arrays = parts_of(BASE)
+    assert read(forge(metadata | {"writer": "other 1.0"}, arrays)).writer == "other 1.0"
     for writer in ("", "x" * 65, "a\nb", 2):
         with pytest.raises(MalformedRecordError, match="expected a program and its version"):
-            read(forge(metadata | {"writer": writer}, arrays), base)
+            read(forge(metadata | {"writer": writer}, arrays))
 
 
-def test_more_of_another_kind(base: bytes, forge: Forge, parts_of: Parts) -> None:
-    metadata, arrays = parts_of(base)
+def test_more_of_another_kind() -> None:
+    metadata, arrays = parts_of(BASE)
     text = json.dumps({"layout": metadata["layout"]}).encode().ljust(200)
     array = np.frombuffer(text, U8)
-    assert read(forge(metadata, arrays | {"more": array}), base)
+    assert read(forge(metadata, arrays | {"more": array}))
     for other in (array.view(np.int8), array.view(np.uint16), array.astype(bool), array[None]):
         with pytest.raises(MalformedRecordError, match="'more' as uint8 of 1 dimension"):
-            read(forge(metadata, arrays | {"more": other}), base)
+            read(forge(metadata, arrays | {"more": other}))
 
 
 @pytest.mark.parametrize("mark", ["{", "[", ","])
-def test_more_that_costs_a_parser_too_much(
-    mark: str, delta: bytes, forge: Forge, parts_of: Parts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_that_costs_a_parser_too_much(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with a header, whatever it holds: strings have the same marks."""
-    metadata, arrays = parts_of(delta)
+    metadata, arrays = parts_of(DELTA)
     for n in (50, 51):
         monkeypatch.setitem(untrusted.MAX_MARKS, mark, 50)
         text = json.dumps({"x": mark * (n - (mark == "{"))}).encode().ljust(2000)
@@ -599,17 +568,15 @@ def test_more_that_costs_a_parser_too_much(
         records.load(data, "r")
 
 
-def test_unknown_fields_are_ignored(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts
-) -> None:
-    for data in (base, delta):
+def test_unknown_fields_are_ignored() -> None:
+    for data in (BASE, DELTA):
         metadata, arrays = parts_of(data)
-        assert read(forge(metadata | {"later": [1, {"a": None}]}, arrays), base)
+        assert read(forge(metadata | {"later": [1, {"a": None}]}, arrays))
 
 
-def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
+def test_nothing_is_said_twice_or_in_vain() -> None:
     """A delta has no array "more" while there is nothing to say, nor "c" without alphabets."""
-    assert (b'"more"' in base, b'"more"' in delta, b'"c"' in delta) == (True, False, True)
+    assert (b'"more"' in BASE, b'"more"' in DELTA, b'"c"' in DELTA) == (True, False, True)
     place = Place(1, "a" * 16, "b" * 32)
     for delta_step, arrays in (
         (Delta((), {"n": np.array(1)}, (), Coding()), {"t/n"}),
@@ -628,8 +595,8 @@ def row(levels: int, classes: int, table: int, units: int = 1) -> dict[str, Any]
 # One, two, three and four lengths of 0, for that many words.
 NO_LENGTHS = np.array([0x0E, 0x16, 0x36, 0x26], U8)
 NONE, NO_LEVELS = {"table": np.zeros(0, U8)}, {"levels": np.zeros(0, F32)}
+NO_STREAMS = NONE | {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)}
 
-LAST = "the code table sent last for '', but none of its kind"
 WRONG_ROWS = [
     (row(0, 1, 2), "0 levels, at most 4 are allowed"),
     (row(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
@@ -645,16 +612,12 @@ WRONG_ROWS = [
     (row(1, 2, 2), "2 classes of runs with 0 symbols"),
     (row(4, 253, 2), "a payload of 253 classes"),
     (row(4, 255, 2), "a payload of 255 classes"),
-    (row(4, 84, 0) | NONE, LAST),
+    (row(4, 84, 0) | NONE, LAST.format("")),
     (row(4, 254, 0) | NONE, "1 more bytes of a list of sizes, only 0 left"),
-    (row(4, 1, 0), LAST),
     (row(4, 1, 1) | {"table": np.array([0x10], U8)}, r"\[1, 0, 0, 0\] are not a complete prefix"),
     (row(4, 1, 22), "22 bytes are not a list of at most 4 code lengths"),  # all there is
     (row(4, 1, 23), "23 more bytes of 'c', only 22 left"),
-    (row(4, 1, 2**16 - 1), "65535 more bytes of 'c', only 22 left"),
     (row(4, 1, 2, 33), "streams of 33 units"),
-    (row(1, 0, 0, 0) | NONE, "streams of 0 units"),
-    (row(1, 0, 0, 33) | NONE, "streams of 33 units"),
 ]
 
 PAPERS = np.frombuffer(
@@ -664,10 +627,7 @@ PAPERS = np.frombuffer(
 WRONG_PARTS = [
     ({"table": np.array([0x10, 0x52, 0], U8)}, "unused bits|unread bytes|more bytes"),
     (row(4, 1, 1) | {"table": NO_LENGTHS[3:]}, "4 levels cannot all lack a code word"),
-    ({"table": np.array([0x10, 0x2A], U8)}, "not a complete prefix code"),  # 1 2 2 3
     ({"table": np.zeros(2, U8)}, "2 bytes are not a list of at most 4 code lengths"),  # 0
-    ({"levels": np.zeros(4, F32)}, "4 unread bytes of 'c' at the end"),
-    ({"levels": np.zeros(2, F32)}, "4 more bytes of 'c', only 0 left"),
     ({"levels": np.zeros(0, F32)}, "12 more bytes of 'c', only 4 left"),
     ({"levels": np.array([np.nan, 1, 1], F32)}, "zero, then finite"),
     ({"levels": np.array([1, -np.inf, 1], F32)}, "zero, then finite"),
@@ -675,12 +635,9 @@ WRONG_PARTS = [
     ({"streams": np.zeros(0, U32)}, "only 0 left"),  # a level is taken for them
     ({"streams": np.array([18, 0], U32)}, "unused bits"),
     ({"streams": np.array([0], U32)}, "4 unread bytes of 'c' at the end"),
-    ({"streams": np.array([0], U32), "payload": np.zeros(0, U32)}, "end before 10 elements"),
     ({"streams": np.array([2**32 - 1], U32)}, "536870912 more bytes of 'c', only 4 left"),
     ({"payload": np.zeros(0, U32)}, "4 more bytes of 'c', only 0 left"),
-    ({"payload": np.array([0xF70D | 1 << 18], U32)}, "unused bits"),
     ({"c": PAPERS[None]}, "c are uint8 of 2 dimensions"),
-    ({"c": PAPERS[0]}, "c are uint8 of 0 dimensions"),
     ({"c": PAPERS[:1]}, "6 more bytes of 'c', only 1 left"),
     ({"c": PAPERS[:7]}, "2 more bytes of 'c', only 1 left"),
     ({"c": PAPERS[:8]}, "4 more bytes of 'c', only 0 left"),
@@ -693,10 +650,10 @@ WRONG_PARTS = [
 
 
 @pytest.mark.parametrize(("arrays", "message"), WRONG_ROWS + WRONG_PARTS)
-def test_hostile_arrays(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
-    assert read(changed({}), base).kind == "delta"
+def test_hostile_arrays(arrays: Arrays, message: str) -> None:
+    assert read(changed({})).kind == "delta"
     with pytest.raises(MalformedRecordError, match=message) as caught:
-        read(changed(arrays), base)
+        read(changed(arrays))
     assert str(caught.value).startswith("r: expected ")
 
 
@@ -714,19 +671,19 @@ WRONG_STEPS = [
 
 
 @pytest.mark.parametrize(("arrays", "message"), WRONG_STEPS)
-def test_hostile_steps(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
+def test_hostile_steps(arrays: Arrays, message: str) -> None:
     good = SIZE | row(2**15 + 4, 1, 2)
     for keep in ("t0.5", "u0.5"):
         # the codes of the paper, in steps: 1 2 0 0 0 3 0 3 1 0
         with pytest.raises(TrackDigestError):
-            read(changed(good, keep=keep), base)
+            read(changed(good, keep=keep))
         with pytest.raises(MalformedRecordError, match=message) as caught:
-            read(changed(arrays, keep=keep), base)
+            read(changed(arrays, keep=keep))
         assert str(caught.value).startswith("r: expected ")
 
 
 @pytest.mark.parametrize("k", [2, 4, 2048, 2049, 32_767])
-def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
+def test_steps_that_are_read(k: int, track: Track) -> None:
     """By the paper's codes, or by an escape for the last symbol of all."""
     bits = 2 + 7 + (k - 2).bit_length()  # a token, the escape, class 1, the symbol
     payload = 1 | 0 << 1 | 1 << 2 | (k - 2) << 9
@@ -737,32 +694,31 @@ def test_steps_that_are_read(k: int, track: Track, changed: Changed) -> None:
         "streams": np.array([bits], U32),
         "payload": np.array([payload], U32),
     }
-    record = records.load(changed(arrays, keep="t0.5"), "r")
-    step = records.delta_of(record, track)
+    step = delta_in(changed(arrays, keep="t0.5"), track)
     assert codes_of(step) == [1, 0, k - 1, *[0] * 7]
     levels = step.groups[0].encoded.levels
     q = k // 2 * (-1) ** k
     assert (levels.size, levels[-1]) == (k, F32(q * np.float64(F32(1e-3))))
 
 
-def test_the_bytes_of_the_paper(delta: bytes, parts_of: Parts) -> None:
+def test_the_bytes_of_the_paper() -> None:
     """What the hostile ones above are made of: level by level, but for their last bits."""
-    _, arrays = parts_of(delta)
+    _, arrays = parts_of(DELTA)
     assert (arrays["c"] != PAPERS).sum() <= 3
     assert arrays["c"][12:24].view(F32) == pytest.approx(PAPERS[12:24].view(F32))
 
 
-def test_missing_arrays(base: bytes, delta: bytes, forge: Forge, parts_of: Parts) -> None:
-    metadata, arrays = parts_of(delta)
+def test_missing_arrays() -> None:
+    metadata, arrays = parts_of(DELTA)
     for name, error, message in (
         ("c", MalformedRecordError, "6 more bytes of 'c', only 0 left"),
         ("t/n", TrackDigestError, "track"),  # what is missing has not changed
     ):
         with pytest.raises(error, match=message):
-            read(forge(metadata, {k: a for k, a in arrays.items() if k != name}), base)
+            read(forge(metadata, {k: a for k, a in arrays.items() if k != name}))
 
 
-def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Parts) -> None:
+def test_an_empty_array_where_there_are_no_alphabets() -> None:
     """There is one way to say nothing."""
     tracker = tracker_of({"n": np.array(1)}, Coding())
     data = records.dump_base(Place(0), tracker.track)
@@ -772,10 +728,7 @@ def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Par
     metadata, arrays = parts_of(records.dump_delta(place, tracker.track.digest, step))
     assert set(arrays) == {"t/n"}
     assert read(forge(metadata, arrays), data).kind == "delta"
-    for words, message in (
-        ([], "an empty array 'c'"),
-        ([1, 0], "2 unread bytes of 'c'"),
-    ):
+    for words, message in (([], "an empty array 'c'"), ([1, 0], "2 unread bytes of 'c'")):
         with pytest.raises(MalformedRecordError, match=message):
             read(forge(metadata, arrays | {"c": np.array(words, U8)}), data)
 
@@ -815,16 +768,14 @@ def class_of(kind: int) -> str:
         (f"escape {class_of(9)} 01", [0] * 9 + [3]),
     ],
 )
-def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -> None:
+def test_tokens(stream: str, codes: list[int], track: Track) -> None:
     """What the hostile ones below are made of."""
-    record = records.load(changed(tokens(stream)), "r")
-    assert codes_of(records.delta_of(record, track)) == codes + [0] * (10 - len(codes))
+    assert codes_of(delta_in(changed(tokens(stream)), track)) == codes + [0] * (10 - len(codes))
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (tokens("A A A A A A A A A A A"), "go on after 10 elements"),
         (tokens(f"escape {class_of(83)} 00 {'1' * 18}"), "go on after 10 elements"),
         (tokens(" ".join([f"escape {class_of(127)} 00"] * 100)), "go on after 10 elements"),
         (tokens("A B 11"), "end before 10 elements"),  # within a word
@@ -837,36 +788,31 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
         (tokens("A") | row(4, 1, 3), "end before 10 elements"),  # the same words, plain
     ],
 )
-def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
+def test_hostile_tokens(arrays: Arrays, message: str) -> None:
     with pytest.raises(MalformedRecordError, match=rf"^r: expected streams .*{worded(message)}"):
-        read(changed(arrays), base)
+        read(changed(arrays))
 
 
-def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
+def test_one_symbol(track: Track) -> None:
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
-    nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
     for k in (1, 2):
-        its = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
-        record = records.load(changed(its), "r")
-        assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
+        its = NO_STREAMS | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
+        assert codes_of(delta_in(changed(its), track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
             left = its | {name: np.concatenate((its[name], np.zeros(1, its[name].dtype)))}
             with pytest.raises(MalformedRecordError, match=r"[48] unread bytes of 'c'"):
-                read(changed(left), base)
+                read(changed(left))
 
 
-def test_overflow_is_no_warning(base: bytes, changed: Changed) -> None:
+def test_overflow_is_no_warning() -> None:
     """A forged level may lead beyond float32: the track is then infinite, nothing else."""
     huge = np.finfo(F32).max
     for arrays in (
-        {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)}
-        | NONE
-        | row(2, 0, 0)
-        | {"levels": np.array([huge], F32)},
+        NO_STREAMS | row(2, 0, 0) | {"levels": np.array([huge], F32)},
         {"levels": np.array([huge, huge, huge], F32)},
     ):
         record = records.load(changed(arrays), "r")
-        track = records.base_of(records.load(base, "b"))
+        track = records.base_of(records.load(BASE, "b"))
         track.arrays["w"][...] = huge
         step = records.delta_of(record, track)
         with pytest.raises(TrackDigestError):
@@ -875,9 +821,9 @@ def test_overflow_is_no_warning(base: bytes, changed: Changed) -> None:
             records.apply_checked(record, step, track)
 
 
-def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Recode) -> None:
+def test_cached_tables() -> None:
     """A record that uses the table sent last is nothing without it, or with another one."""
-    paths = sorted((golden / "tokens.lcc").iterdir())
+    paths = sorted((GOLDEN / "tokens.lcc").iterdir())
     base, first, second, *_ = (records.load(p.read_bytes(), p.name) for p in paths)
     track = records.base_of(base)
     sent = records.delta_of(first, track)
@@ -894,7 +840,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     assert again.groups[0].encoded.table_nbytes == 0
     assert again.tables == {"w": table}
     for others in ({}, {"": table}, {"v": table}, {"w": CodeTable(LENGTHS, 2)}):
-        with pytest.raises(MalformedRecordError, match="sent last for 'w', but none of its kind"):
+        with pytest.raises(MalformedRecordError, match=LAST.format("w")):
             with_tables(second, others)
     records.apply_checked(first, sent, track)
     lengths = table.lengths.copy()  # the same classes, other words
@@ -906,23 +852,18 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")
-    with pytest.raises(MalformedRecordError, match="sent last for 'w', but none of its kind"):
+    with pytest.raises(MalformedRecordError, match=LAST.format("w")):
         with_tables(forged, sent.tables)
 
 
-def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> None:
+def test_a_plain_table_serves_as_many_codes(track: Track) -> None:
     record = records.load(changed(NONE | row(4, 1, 0)), "r")
-    for lengths, message in (
-        ([1, 2, 3, 3], ""),
-        ([1, 2, 2], "3 code lengths for 4 levels"),
-        ([2, 2, 2, 3, 3], "5 code lengths for 4 levels"),
-    ):
+    track.tables = {"": CodeTable(np.array([1, 2, 3, 3], U8), 1)}
+    assert codes_of(records.delta_of(record, track))[:3] == [1, 2, 0]
+    for lengths in ([1, 2, 2], [2, 2, 2, 3, 3]):
         track.tables = {"": CodeTable(np.array(lengths, U8), 1)}
-        if message:
-            with pytest.raises(MalformedRecordError, match=message):
-                records.delta_of(record, track)
-        else:
-            assert codes_of(records.delta_of(record, track))[:3] == [1, 2, 0]
+        with pytest.raises(MalformedRecordError, match=f"{len(lengths)} code lengths for 4 levels"):
+            records.delta_of(record, track)
 
 
 @pytest.mark.parametrize(
@@ -937,23 +878,16 @@ def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> N
     ],
 )
 def test_a_table_of_tokens_serves_any_number_of_levels(
-    k: int, stream: str, codes: Any, track: Track, changed: Changed
+    k: int, stream: str, codes: Any, track: Track
 ) -> None:
     """Made for three symbols in two classes, of which the tokens (1, 0), (2, 0), (3, 0) and the
     escape have words: 110, 111, 10 and 0. After an escape there are as many bits as k needs."""
     track.tables = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
     bits = stream.replace(" ", "")
-    arrays = (
-        NONE
-        | row(k, 2, 0)
-        | {
-            "levels": np.ones(k - 1, F32),
-            "streams": np.array([len(bits)], U32),
-            "payload": np.array([int(bits[::-1], 2)], U32),
-        }
-    )
-    record = records.load(changed(arrays, keep="all"), "r")
-    step = records.delta_of(record, track)
+    arrays = NONE | row(k, 2, 0) | {"levels": np.ones(k - 1, F32)}
+    arrays |= {"streams": np.array([len(bits)], U32)}
+    arrays |= {"payload": np.array([int(bits[::-1], 2)], U32)}
+    step = delta_in(changed(arrays, keep="all"), track)
     if isinstance(codes, str):
         with pytest.raises(StreamError, match=codes):
             codes_of(step)
@@ -961,12 +895,11 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
         assert codes_of(step) == codes + [0] * (10 - len(codes))
 
 
-def test_levels_without_words(track: Track, changed: Changed) -> None:
+def test_levels_without_words(track: Track) -> None:
     """A level that does not occur has length 0; such a record is read."""
     arrays = {"table": huffman.pack_lengths(np.array([1, 0, 0, 1], U8))} | row(4, 1, 2)
     arrays |= {"streams": np.array([10], U32), "payload": np.array([0b11], U32)}
-    record = records.load(changed(arrays), "r")
-    assert codes_of(records.delta_of(record, track)) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert codes_of(delta_in(changed(arrays), track)) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 VIEWS = [[0, 2**63], [0, 2**62, 2**62], [0] + [1] * 64, [0, -1], [0, 1.5], "", [0, 2**64], [1]]
@@ -976,15 +909,11 @@ VIEWS = [[0, 2**63], [0, 2**62, 2**62], [0] + [1] * 64, [0, -1], [0, 1.5], "", [
     ("shape", "dtype"),
     [*((shape, "F32") for shape in VIEWS), *(([0], x) for x in ("F4", "f32", 1, "F8_E8M0"))],
 )
-def test_hostile_views(
-    shape: Any, dtype: Any, delta: bytes, resign: Callable[[bytes], bytes]
-) -> None:
+def test_hostile_views(shape: Any, dtype: Any) -> None:
     """Headers that JSON accepts, and safetensors or numpy do not."""
-    length = int.from_bytes(delta[:8], "little")
-    header = json.loads(delta[8 : 8 + length])
+    header = json.loads(header_of(DELTA))
     header["x"] = {"dtype": dtype, "shape": shape, "data_offsets": [36, 36]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    data = resign(len(text).to_bytes(8, "little") + text + delta[8 + length :])
+    data = reheaded(DELTA, json.dumps(header, separators=(",", ":")).encode())
     with pytest.raises(MalformedRecordError, match=r"valid safetensors|known dtype|shape that"):
         records.load(data, "r")
 
@@ -995,22 +924,14 @@ def test_hostile_views(
     edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
     cut=st.integers(-3, 3),
 )
-def test_any_bytes(
-    kind: str,
-    edits: list[tuple[int, int]],
-    cut: int,
-    base: bytes,
-    delta: bytes,
-    steps: bytes,
-    resign: Callable[[bytes], bytes],
-) -> None:
+def test_any_bytes(kind: str, edits: list[tuple[int, int]], cut: int, steps: bytes) -> None:
     """A forger's edits, digest made right again: read, or refused by a RecordError."""
-    data = bytearray({"base": base, "delta": delta, "steps": steps}[kind])
+    data = bytearray({"base": BASE, "delta": DELTA, "steps": steps}[kind])
     for position, byte in edits:
         data[position % len(data)] = byte
     data = data[:cut] if cut < 0 else data + b"\0" * cut
     with contextlib.suppress(codec.RecordError):
-        read(resign(bytes(data)), base)
+        read(resign(bytes(data)))
 
 
 @given(st.binary(max_size=200))
@@ -1027,21 +948,15 @@ NAMES += ["a\nb", "\ufeff"]
 def test_any_names(tmp_path: Path) -> None:
     state = {name: np.full(8, i, np.float32) for i, name in enumerate(NAMES)}
     state |= {f"{name}!": np.array(i) for i, name in enumerate(NAMES)}
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=None, scope="tensor") as checkpoints:
-        checkpoints.save(0, state)
-        moved = {k: np.asarray(a * 2) for k, a in state.items()}
-        moved["\0"] = np.full(8, np.nan, np.float32)
-        checkpoints.save(1, moved)
+    moved = {k: np.asarray(a * 2) for k, a in state.items()}
+    moved["\0"] = np.full(8, np.nan, np.float32)
+    save_all(tmp_path / "run.lcc", [state, moved], bits=None, scope="tensor")
     back = codec.restore(tmp_path / "run.lcc")
     assert list(back) == list(moved)
     for name, array in moved.items():
         assert back[name].tobytes() == array.tobytes(), name
-    assert sorted(p.name for p in tmp_path.rglob("*")) == [
-        ".lock",
-        "00000000.base.safetensors",
-        "00000001.delta.safetensors",
-        "run.lcc",
-    ]
+    records_there = {"00000000.base.safetensors", "00000001.delta.safetensors"}
+    assert {p.name for p in tmp_path.rglob("*")} == {"run.lcc", ".lock", *records_there}
 
 
 def mixed(z: int) -> int:
@@ -1069,7 +984,7 @@ def test_track_digest_by_hand() -> None:
     assert track.digest == xxhash.xxh3_128_hexdigest(text)
 
 
-def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) -> None:
+def test_sums_follow_every_change() -> None:
     """By difference or from all values: the same, and every element and place counts."""
     first, *others = random_states(5)
     tracker = tracker_of(first, Coding(3))
@@ -1097,16 +1012,14 @@ def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) ->
 @pytest.mark.parametrize(
     "settings", [{"bits": None, "coder": "huffman"}, {"budget": 0.5, "coder": "runlength"}], ids=str
 )
-def test_more_bits_than_one_alphabet(
-    random_states: Callable[..., list[Arrays]], settings: dict[str, Any]
-) -> None:
+def test_more_bits_than_one_alphabet(settings: dict[str, Any]) -> None:
     """Scope tensor, with a tensor stored whole: the joined streams come apart again."""
     first, second = random_states(2)
     second["h"] = np.full_like(second["h"], np.nan)
     tracker = tracker_of(first, Coding(scope="tensor", **settings))
     step = tracker.prepare(second)
     data = records.dump_delta(Place(5, "0" * 16, "0" * 32), "0" * 32, step)
-    again = records.delta_of(records.load(data, "r"), tracker.track)
+    again = delta_in(data, tracker.track)
     assert [[t.name for t in g.tensors] for g in again.groups] == [["w"], ["b"]]
     for a, b in zip(again.groups, step.groups):
         one, two = codec.decode(a.encoded), codec.decode(b.encoded)

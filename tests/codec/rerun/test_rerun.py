@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ from codec.rerun import GradientCheckpointer, restore
 from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
 from codec.saving.checkpointer import Checkpointer
+from tests.codec.chains import GOLDEN
 
 ROOT = Path(codec.__file__).parents[1]
 SIZES = (24, 48, 6)
@@ -522,13 +524,10 @@ def test_after_many_steps_comes_a_base(path: Path) -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_after_a_failed_save_no_step_is_lost(
-    changed: bool, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    changed: bool, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nor what was changed before it."""
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
+    full = OSError(28, "No space left on device")
     training = adamw()
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
         for step in range(6):
@@ -539,10 +538,8 @@ def test_after_a_failed_save_no_step_is_lost(
                 continue
             if changed:
                 overwrite(training)
-            with monkeypatch.context() as patch:
-                patch.setattr(os, "fsync", full)
-                with pytest.raises(WriteError):
-                    checkpoints.save(step, training.state)
+            with mock.patch.object(os, "fsync", side_effect=full), pytest.raises(WriteError):
+                checkpoints.save(step, training.state)
     assert kinds(path) == ["base", "delta", "base", "delta"]
     assert ("do not lead" in caplog.text) == changed
 
@@ -723,10 +720,10 @@ def elsewhere(capability: str, call: Callable[[str], None], path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
 
 
-def test_the_golden_chain_restores(golden: Path) -> None:
+def test_the_golden_chain_restores() -> None:
     """Clipped gradients, a parameter without one, a record of two steps."""
-    assert kinds(golden / "gradients.lcc") == ["base", "delta", "delta", "delta", "delta"]
-    elsewhere("default", restore_golden, golden / "gradients.lcc")
+    assert kinds(GOLDEN / "gradients.lcc") == ["base", "delta", "delta", "delta", "delta"]
+    elsewhere("default", restore_golden, GOLDEN / "gradients.lcc")
 
 
 def restore_golden(path: str) -> None:

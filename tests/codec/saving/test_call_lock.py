@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,22 +19,8 @@ from codec.saving.call_lock import CallLock
 from codec.saving.checkpointer import Front
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks")
+InFork = Callable[[Callable[[], Any]], tuple[int, str]]
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
-
-
-def in_a_fork(call: Any) -> int:
-    """Exit code: 0, or what a SystemExit says; 99 for any other exception."""
-    pid = os.fork()
-    if pid == 0:
-        code = 99
-        try:
-            call()
-            code = 0
-        except SystemExit as exc:
-            code = int(str(exc.code))
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_other_threads_wait(tmp_path: Path) -> None:
@@ -83,21 +71,20 @@ def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
 
 
 @BOTH
-def test_a_signal_s_handler_in_the_midst_of_a_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
-) -> None:
-    state, look_at = {"w": np.zeros(9)}, Front.look_at
+def test_a_signal_s_handler_in_the_midst_of_a_save(tmp_path: Path, asynchronous: bool) -> None:
+    state = {"w": np.zeros(9)}
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
         previous = signal.signal(signal.SIGUSR1, lambda *_: checkpoints.save(2, state))
         try:
-            with monkeypatch.context() as patched:
-                patched.setattr(
-                    Front,
-                    "look_at",
-                    lambda *args: (signal.raise_signal(signal.SIGUSR1), look_at(*args))[1],
-                )
-                with pytest.raises(LockedError, match="another call is under way"):
-                    checkpoints.save(1, state)
+            with (
+                mock.patch.object(Front, "look_at", interrupted),
+                pytest.raises(LockedError, match="another call is under way"),
+            ):
+                checkpoints.save(1, state)
         finally:
             signal.signal(signal.SIGUSR1, previous)
         checkpoints.save(3, state)
@@ -105,7 +92,7 @@ def test_a_signal_s_handler_in_the_midst_of_a_save(
 
 
 @BOTH
-def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
+def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool, in_fork: InFork) -> None:
     path, state = tmp_path / "run.lcc", {"w": np.zeros(9)}
 
     def save() -> None:
@@ -116,7 +103,7 @@ def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
 
     with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
         checkpoints.save(0, state)
-        assert in_a_fork(save) == 0
+        assert in_fork(save) == (0, "")
         checkpoints.save(2, state)
     assert codec.verify(path).ok
     assert codec.verify(path).steps == (0, 2)
@@ -124,7 +111,7 @@ def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
 
 @BOTH
 def test_a_fork_that_leaves_the_with_takes_nothing_along(
-    tmp_path: Path, asynchronous: bool
+    tmp_path: Path, asynchronous: bool, in_fork: InFork
 ) -> None:
     """Neither the lock nor an answer that this process waits for."""
     path = tmp_path / "run.lcc"
@@ -135,8 +122,8 @@ def test_a_fork_that_leaves_the_with_takes_nothing_along(
             with checkpoints:
                 raise SystemExit(5)
 
-        assert in_a_fork(leave) == 5
-        assert in_a_fork(checkpoints.close) == 0
+        assert in_fork(leave) == (5, "")
+        assert in_fork(checkpoints.close) == (0, "")
         with pytest.raises(LockedError):
             codec.Checkpointer(path, resume=True)
         assert saved.kind == "base"

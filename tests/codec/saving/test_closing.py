@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ import pytest
 import codec
 from codec.errors import LockedError
 from codec.storage.location import Location
+from tests.codec.chains import records_in
 
+InFork = Callable[[Callable[[], Any]], tuple[int, str]]
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 URL = "memory://closing/run.lcc"
 
@@ -24,10 +27,6 @@ URL = "memory://closing/run.lcc"
 def state_of(step: int) -> dict[str, Any]:
     """Always the same."""
     return {"w": np.random.default_rng(step).normal(size=200).astype(np.float32), "step": step}
-
-
-def records(path: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
 
 
 @BOTH
@@ -41,14 +40,14 @@ def test_a_closed_checkpointer_writes_nothing(tmp_path: Path, asynchronous: bool
     with codec.Checkpointer(path, resume=True, restore_work=None) as living:
         for step in range(1, 6):
             living.save(step, state_of(step))
-        before = records(path)
+        before = records_in(path)
         for step in range(6, 9):
             with pytest.raises(codec.WriteError, match="closed"):
                 closed.save(step, state_of(step))
         assert closed.restore()["step"] == 5  # of the disk, not what it had itself
         with pytest.raises(codec.WriteError, match="closed"), closed:
             pass
-        assert records(path) == before
+        assert records_in(path) == before
         living.save(6, state_of(6))
     assert codec.verify(path).steps == tuple(range(7))
     assert codec.restore(path)["step"] == 6
@@ -103,12 +102,12 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
     lose(path, how)
     with codec.Checkpointer(path, resume=True) as second:  # nobody keeps it out
         second.save(1, state_of(1))
-        before = records(path)
+        before = records_in(path)
         for step in range(2, 6):
             with pytest.raises(LockedError, match=r"\.lock.*resume=True"):
                 first.save(step, state_of(step))
         first.close()
-        assert records(path) == before
+        assert records_in(path) == before
         second.save(2, state_of(2))
     assert codec.verify(path).steps == (0, 1, 2)
 
@@ -128,23 +127,18 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
         "saving.checkpointer.load_beside",
     ],
 )
-def test_an_interrupted_opening_holds_no_lock(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_opening_holds_no_lock(place: str, tmp_path: Path) -> None:
     """Also while the exception is kept, as a notebook does."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(f"codec.{place}", interrupt)
-        with pytest.raises(KeyboardInterrupt) as kept:
-            codec.Checkpointer(tmp_path / "run.lcc")
+    with (
+        mock.patch(f"codec.{place}", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt) as kept,
+    ):
+        codec.Checkpointer(tmp_path / "run.lcc")
     codec.Checkpointer(tmp_path / "run.lcc").close()
     assert kept.tb is not None
 
 
-def test_closing_again_closes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_again_closes_nothing_else(tmp_path: Path) -> None:
     """After an interrupt of the first time, right after a descriptor was closed."""
     close = os.close
     checkpoints = codec.Checkpointer(tmp_path / "run.lcc")
@@ -153,10 +147,8 @@ def test_closing_again_closes_nothing_else(tmp_path: Path, monkeypatch: pytest.M
         close(descriptor)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "close", closed_and_interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints._recorder.close()
+    with mock.patch.object(os, "close", closed_and_interrupted), pytest.raises(KeyboardInterrupt):
+        checkpoints._recorder.close()
     with (tmp_path / "other").open("w") as other:  # takes the descriptor's number
         checkpoints.close()
         os.fstat(other.fileno())
@@ -164,21 +156,17 @@ def test_closing_again_closes_nothing_else(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
+def test_a_fork_does_not_hold_the_lock(tmp_path: Path, in_fork: InFork) -> None:
     """Whoever writes through a store of its parent's would do it beside the parent."""
+
+    def change_it() -> None:
+        for change in changes(store):
+            with pytest.raises(LockedError, match="fork"):
+                change()
+
     with Location(tmp_path).store() as store:
         store.publish("00000000.base.safetensors", b"whatever")
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                for change in changes(store):
-                    with pytest.raises(LockedError, match="fork"):
-                        change()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert in_fork(change_it) == (0, "")
         store.publish("00000001.base.safetensors", b"more")
 
 
@@ -197,7 +185,7 @@ def test_what_is_collected_lets_go(tmp_path: Path) -> None:
     gc.collect()
     gc.freeze()
     try:
-        before, there = opened(), records(path)
+        before, there = opened(), records_in(path)
         for _ in range(3):
             checkpoints = codec.Checkpointer(path, resume=True)
             assert opened() > before
@@ -205,7 +193,7 @@ def test_what_is_collected_lets_go(tmp_path: Path) -> None:
             assert opened() == before
     finally:
         gc.unfreeze()
-    assert records(path) == there
+    assert records_in(path) == there
     codec.Checkpointer(path, resume=True).close()
 
 
@@ -232,9 +220,7 @@ def test_a_directory_that_is_removed(tmp_path: Path, asynchronous: bool, anew: b
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without a name")
 @pytest.mark.parametrize("fsyncs", [1, 2], ids=["before", "after"])
-def test_a_directory_that_is_replaced_in_the_midst_of_a_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsyncs: int
-) -> None:
+def test_a_directory_that_is_replaced_in_the_midst_of_a_save(tmp_path: Path, fsyncs: int) -> None:
     """Before or after the record gets its name: one of that name in the new directory is not this
     writer's to take back."""
     path, name = tmp_path / "run.lcc", "00000001.delta.safetensors"
@@ -250,9 +236,10 @@ def test_a_directory_that_is_replaced_in_the_midst_of_a_save(
                 (path / name).write_bytes(b"somebody else's")
                 raise OSError(errno.EIO, "no")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", remove)
-            with pytest.raises(codec.WriteError, match="removed or moved") as raised:
-                checkpoints.save(1, state_of(1))
+        with (
+            mock.patch.object(os, "fsync", remove),
+            pytest.raises(codec.WriteError, match="removed or moved") as raised,
+        ):
+            checkpoints.save(1, state_of(1))
         assert f"{path}:" in str(raised.value)
     assert (path / name).read_bytes() == b"somebody else's"

@@ -14,6 +14,7 @@ import torch.distributed.checkpoint as dcp
 import codec
 from codec.dcp import ChainReader, ChainWriter
 from codec.scheme.limits import UNIT
+from tests.codec.chains import records_in, save_all
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
@@ -48,10 +49,6 @@ def in_main_memory(state: dict[str, Any]) -> Any:
     return torch.load(file, map_location="cpu")
 
 
-def records(path: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_the_same_records_as_from_main_memory(
@@ -69,10 +66,8 @@ def test_the_same_records_as_from_main_memory(
             checkpoints.save(i, state)
             with torch.no_grad():
                 model[0].weight.add_(0.001)  # at once, on the same stream
-    with codec.Checkpointer(here, **settings) as checkpoints:
-        for i, state in enumerate(kept):
-            checkpoints.save(i, state)
-    assert records(there) == records(here)
+    save_all(here, kept, **settings)
+    assert records_in(there) == records_in(here)
     restored = codec.restore(there)
     model.load_state_dict(restored["model"])
     optimizer.load_state_dict(restored["optimizer"])

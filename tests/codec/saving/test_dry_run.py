@@ -15,6 +15,7 @@ from codec.saving.dry_run import DryRun, record_nbytes
 from codec.scheme.coding import Coding
 from codec.state.policy import Policy
 from codec.state.tensors import to_arrays
+from tests.codec.chains import tracker_of
 
 CHOICES = [
     Coding(2),
@@ -56,6 +57,5 @@ def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
             if v.budget is not None:
                 assert said.nbytes - said.exact_nbytes <= v.budget * layout.lossy_nbytes
             mine.commit(delta)
-            tracker = checkpointer.tracker
-            assert tracker is not None
-            assert all(np.array_equal(mine.track[n], tracker.state[n]) for n in tracker.state)
+            live = tracker_of(checkpointer).state
+            assert all(np.array_equal(mine.track[name], a) for name, a in live.items())

@@ -6,6 +6,7 @@ import os
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,18 +21,11 @@ from codec.scheme import track as tracks
 from codec.scheme.track import digest_sums
 from codec.state.tensors import copy_arrays
 from tests.bits import bits
+from tests.codec.chains import kinds_in, records_in, save_all, tracker_of
+from tests.codec.states import changing_states
 
 State = dict[str, Any]
 POLICY = {"rows": "lossy?", "half": "lossy?", "new*": "lossy?"}
-
-
-def save_all(path: Path, states: list[State], first: int = 0, **how: Any) -> list[codec.Saved]:
-    with codec.Checkpointer(path, policy=POLICY, **how) as checkpoints:
-        return [checkpoints.save(i, s).result() for i, s in enumerate(states, first)]
-
-
-def files(path: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in sorted(path.glob("*.safetensors"))}
 
 
 def all_bits(path: Path) -> dict[int, Any]:
@@ -40,13 +34,11 @@ def all_bits(path: Path) -> dict[int, Any]:
 
 
 @pytest.fixture(scope="module")
-def expected(
-    tmp_path_factory: pytest.TempPathFactory, changing_states: list[State]
-) -> dict[str, bytes]:
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The records of the states that change, saved in one go."""
     path = tmp_path_factory.mktemp("expected")
-    save_all(path, changing_states)
-    return files(path)
+    save_all(path, changing_states(), policy=POLICY)
+    return records_in(path)
 
 
 def exact_part(state: State, tracker: codec.Tracker) -> State:
@@ -66,20 +58,18 @@ def exact_part(state: State, tracker: codec.Tracker) -> State:
     ],
     ids=str,
 )
-def test_every_change_of_a_layout(
-    tmp_path: Path, changing_states: list[State], how: dict[str, Any]
-) -> None:
+def test_every_change_of_a_layout(tmp_path: Path, how: dict[str, Any]) -> None:
     """What is exact restores as it was saved, what is lossy as the track; in one go, resumed after
     each save, and in another process the bytes are the same."""
     path, live, exact = tmp_path / "run.lcc", {}, {}
-    with codec.Checkpointer(path, policy=POLICY, **how) as checkpoints:
-        for i, state in enumerate(changing_states):
+    how = {"policy": POLICY} | how
+    with codec.Checkpointer(path, **how) as checkpoints:
+        for i, state in enumerate(changing_states()):
             saved = checkpoints.save(i, state)
             assert saved.kind == ("delta" if i else "base")
             if "budget" in how and i:
                 assert saved.nbytes - saved.exact_nbytes <= how["budget"] * saved.lossy_nbytes
-            tracker = checkpoints.tracker
-            assert tracker is not None
+            tracker = tracker_of(checkpoints)
             assert tracker.track.sums == digest_sums(tracker.track.layout, tracker.state)
             live[i] = bits(tracker.track.restore())
             exact[i] = bits(exact_part(state, tracker))
@@ -88,12 +78,12 @@ def test_every_change_of_a_layout(
         keys = [key for key, _ in parts]
         assert [pair for pair in live[i][1] if pair[0] in keys] == parts
     assert codec.verify(path).ok
-    if how == {} or "scope" in how:
-        for i, state in enumerate(changing_states):
+    if len(how) == 1 or "scope" in how:
+        for i, state in enumerate(changing_states()):
             save_all(tmp_path / "other", [state], i, resume=True, **how)
     else:
-        save_all(tmp_path / "other", changing_states, asynchronous=True, **how)
-    assert files(tmp_path / "other") == files(path)
+        save_all(tmp_path / "other", changing_states(), asynchronous=True, **how)
+    assert records_in(tmp_path / "other") == records_in(path)
 
 
 def test_new_tensors_are_exact_until_they_change(tmp_path: Path) -> None:
@@ -144,8 +134,7 @@ def test_another_policy_on_resume(tmp_path: Path) -> None:
     for i, kind in enumerate(("exact", "lossy", "bits=4", "exact", "lossy")):
         w = w + np.float32(0.01) * rng.normal(size=w.shape).astype(np.float32)
         state = {"w": w, "half": w[:5].astype(np.float16)}
-        with codec.Checkpointer(path, policy={"*": kind}, resume=True) as checkpoints:
-            saved = checkpoints.save(i, state)
+        (saved,) = save_all(path, [state], i, policy={"*": kind}, resume=True)
         assert saved.kind == ("delta" if i else "base")
         if i in (1, 2, 4):
             assert saved.nbytes < w.nbytes / 2
@@ -160,8 +149,7 @@ def test_what_stays_is_not_copied(tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         for i in range(3):
             checkpoints.save(i, {"w": np.ones(1000, np.float32), "n": np.arange(i)})
-            assert checkpoints.tracker is not None
-            arrays.append(checkpoints.tracker.state["w"])
+            arrays.append(tracker_of(checkpoints).state["w"])
     assert all(array is arrays[0] for array in arrays)
 
 
@@ -175,17 +163,17 @@ def test_most_of_a_state_is_a_base(tmp_path: Path) -> None:
         assert all_bits(path)[1] == bits({"w": w, "x": np.arange(n, dtype=np.int32)})
 
 
-def test_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> None:
+def test_compacted_and_packed(tmp_path: Path) -> None:
     """Everything restores as before."""
-    path, states = tmp_path / "run.lcc", [s for s in changing_states[:7] for _ in range(3)]
-    save_all(path, states, restore_work=None)
+    path, states = tmp_path / "run.lcc", [s for s in changing_states()[:7] for _ in range(3)]
+    save_all(path, states, policy=POLICY, restore_work=None)
     before = all_bits(path)
     codec.pack(path, tmp_path / "run.lcc.zip")
     assert codec.verify(tmp_path / "run.lcc.zip").steps == tuple(range(21))
     codec.unpack(tmp_path / "run.lcc.zip", tmp_path / "again")
-    assert files(tmp_path / "again") == files(path)
+    assert records_in(tmp_path / "again") == records_in(path)
     half = tmp_path / "half"
-    save_all(half, states[:10])
+    save_all(half, states[:10], policy=POLICY)
     codec.compact(half, 4)
     save_all(half, states[10:], 10, resume=True)
     codec.compact(half, 12)
@@ -195,14 +183,13 @@ def test_compacted_and_packed(tmp_path: Path, changing_states: list[State]) -> N
     assert codec.verify(half).ok
 
 
-def test_a_delta_applies_to_arrays(tmp_path: Path, changing_states: list[State]) -> None:
+def test_a_delta_applies_to_arrays(tmp_path: Path) -> None:
     """`codec.apply` changes names and shapes, too; or writes into other arrays."""
     state: dict[str, np.ndarray] = {}
     with codec.Checkpointer(tmp_path / "run.lcc", policy=POLICY) as checkpoints:
-        for i, mine in enumerate(changing_states):
+        for i, mine in enumerate(changing_states()):
             saved = checkpoints.save(i, mine)
-            assert checkpoints.tracker is not None
-            track = copy_arrays(checkpoints.tracker.state)
+            track = copy_arrays(tracker_of(checkpoints).state)
             if saved.delta is None:
                 state = track
                 continue
@@ -225,8 +212,7 @@ def test_a_second_moment_that_changes_its_kind(tmp_path: Path) -> None:
             moments = {"exp_avg": first} | ({} if step == 6 else {"exp_avg_sq": second})
             mine = {"big": np.ones(5000), "opt": {"state": {0: moments}}}
             delta = checkpoints.save(step, mine).delta
-            assert checkpoints.tracker is not None
-            track = checkpoints.tracker.track
+            track = tracker_of(checkpoints).track
             measures += [t.measure for t in track.layout.tensors if t.name.endswith("exp_avg")]
             if delta is not None:
                 out = {name: np.zeros_like(a) for name, a in track.arrays.items()}
@@ -245,32 +231,25 @@ def test_a_second_moment_that_changes_its_kind(tmp_path: Path) -> None:
     ids=["write", "encode", "check"],
 )
 def test_a_failed_save_leaves_the_layout(
-    tmp_path: Path,
-    changing_states: list[State],
-    expected: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    failing: tuple[Any, str],
+    tmp_path: Path, expected: dict[str, bytes], failing: tuple[Any, str]
 ) -> None:
     """The track stays where it was, and the chain has the same bytes as without the failure."""
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise OSError(28, "No space left on device")
-
+    full = OSError(28, "No space left on device")
     with codec.Checkpointer(tmp_path / "run.lcc", policy=POLICY) as checkpoints:
-        for i, state in enumerate(changing_states[:6]):
+        for i, state in enumerate(changing_states()[:6]):
             if i:
-                tracker = checkpoints.tracker
-                assert tracker is not None
+                tracker = tracker_of(checkpoints)
                 before = tracker.track.layout, bits(tracker.state), tracker.track.values
-                with monkeypatch.context() as patch:
-                    patch.setattr(*failing, fail)
-                    with pytest.raises((codec.WriteError, OSError), match="No space"):
-                        checkpoints.save(i, {**state, "other": np.arange(3)})
+                with (
+                    mock.patch.object(*failing, side_effect=full),
+                    pytest.raises((codec.WriteError, OSError), match="No space"),
+                ):
+                    checkpoints.save(i, {**state, "other": np.arange(3)})
                 assert checkpoints.tracker is tracker
                 assert before == (tracker.track.layout, bits(tracker.state), tracker.track.values)
                 assert codec.Chain(tmp_path / "run.lcc").steps[-1] == i - 1
             checkpoints.save(i, state)
-    assert files(tmp_path / "run.lcc").items() <= expected.items()
+    assert records_in(tmp_path / "run.lcc").items() <= expected.items()
 
 
 NAMES = ["a", "b", "c", "d/e", "é~"]
@@ -314,8 +293,7 @@ def test_any_sequence_of_layouts(
         for i, mine in enumerate(states):
             saved = checkpoints.save(i, mine)
             assert saved.kind == ("delta" if i else "base")
-            tracker = checkpoints.tracker
-            assert tracker is not None
+            tracker = tracker_of(checkpoints)
             assert tracker.track.sums == digest_sums(tracker.track.layout, tracker.state)
     assert codec.verify(path).ok
     if exact:
@@ -327,9 +305,7 @@ def test_reading_parses_no_structure_of_other_records(
 ) -> None:
     """A chain of one layout costs what it did: no transition, no layout's text."""
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, bits=2) as checkpoints:
-        for i in range(3):
-            checkpoints.save(i, {"w": np.full(9, i, np.float32)})
+    save_all(path, ({"w": np.full(9, i, np.float32)} for i in range(3)), bits=2)
     monkeypatch.setattr(layouts, "_text_of", None)
     monkeypatch.setattr(tracks.Transition, "arrays_after", None)
     assert codec.restore(path)["w"].tolist() == 9 * [2]
@@ -346,8 +322,8 @@ def test_small_tensors_behind_one_that_comes_or_goes(grows: bool, tmp_path: Path
             model["extra"] = np.full(300, 3.0, np.float32)
         return {"model": model, "opt": {"s1": np.full(1, step), "s2": np.full(1, -step)}}
 
-    with codec.Checkpointer(path) as checkpoints:
-        assert [checkpoints.save(step, state(step)).kind for step in range(4)].count("delta") == 3
+    save_all(path, map(state, range(4)))
+    assert kinds_in(path) == "bddd"
     for step in range(4):
         restored = codec.restore(path, step)
         assert restored["opt"]["s1"] == step

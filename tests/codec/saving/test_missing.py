@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -39,11 +40,7 @@ def without_nameless(monkeypatch: Patch) -> None:
 
 def without_seals(monkeypatch: Patch) -> None:
     """As in a directory of somebody else."""
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise PermissionError("not the owner")
-
-    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(os, "utime", mock.Mock(side_effect=PermissionError("not the owner")))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +96,7 @@ def save_on(checkpoints: codec.Checkpointer, path: Path, removed: list[int]) -> 
     return kinds
 
 
-def test_while_a_save_is_under_way(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_while_a_save_is_under_way(tmp_path: Path) -> None:
     """The look comes last: the delta that has just been written is removed again."""
     path, check = tmp_path / "run.lcc", Draft.check
     with codec.Checkpointer(path) as checkpoints:
@@ -110,9 +107,8 @@ def test_while_a_save_is_under_way(tmp_path: Path, monkeypatch: Patch) -> None:
             (path / BASE.format(0)).unlink(missing_ok=True)
             return check(draft, track)
 
-        monkeypatch.setattr(Draft, "check", remove)
-        assert checkpoints.save(3, walk(3)).kind == "base"
-        monkeypatch.undo()
+        with mock.patch.object(Draft, "check", remove):
+            assert checkpoints.save(3, walk(3)).kind == "base"
         assert checkpoints.save(4, walk(4)).kind == "delta"
     names = sorted(entry.name for entry in path.glob("*.safetensors"))
     assert names == [DELTA.format(1), DELTA.format(2), BASE.format(3), DELTA.format(4)]
@@ -168,23 +164,18 @@ def test_that_look_does_not_grow_with_the_chain(tmp_path: Path, monkeypatch: Pat
     assert not {"listdir", "scandir"} & set(*rest)
 
 
-def test_a_directory_that_cannot_be_listed_for_a_while(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_directory_that_cannot_be_listed_for_a_while(tmp_path: Path) -> None:
     """What is saved stays saved, and the next look tells."""
     path = tmp_path / "run.lcc"
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise OSError("not now")
-
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, walk(0))
         (path / BASE.format(0)).unlink()
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "listdir", refuse)
+        with mock.patch.object(os, "listdir", side_effect=OSError("not now")):
             assert checkpoints.save(1, walk(1)).kind == "delta"
         assert checkpoints.save(2, walk(2)).kind == "base"
 
 
-def test_a_base_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_base_that_fails(tmp_path: Path) -> None:
     """The save fails, the delta is gone, and the next one is a base."""
     path, publish = tmp_path / "run.lcc", storage.publish
 
@@ -196,10 +187,11 @@ def test_a_base_that_fails(tmp_path: Path, monkeypatch: Patch) -> None:
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, walk(0))
         (path / BASE.format(0)).unlink()
-        with monkeypatch.context() as patch:
-            patch.setattr(storage, "publish", refuse)
-            with pytest.raises(codec.WriteError, match="full"):
-                checkpoints.save(1, walk(1))
+        with (
+            mock.patch.object(storage, "publish", refuse),
+            pytest.raises(codec.WriteError, match="full"),
+        ):
+            checkpoints.save(1, walk(1))
         assert checkpoints.save(1, walk(1)).kind == "base"
     assert codec.verify(path).steps == (1,)
 
@@ -234,7 +226,7 @@ def test_a_seal(tmp_path: Path) -> None:
     assert not Seal(tmp_path / "missing").is_whole()
 
 
-def test_a_change_while_the_seal_is_put_on(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_change_while_the_seal_is_put_on(tmp_path: Path) -> None:
     """And a file system that sets another time than it is told."""
     seal, utime = Seal(tmp_path), os.utime
 
@@ -243,8 +235,7 @@ def test_a_change_while_the_seal_is_put_on(tmp_path: Path, monkeypatch: Patch) -
         (tmp_path / "file").touch()
 
     for careless in (set_then_change, lambda *args, **kwargs: None):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "utime", careless)
+        with mock.patch.object(os, "utime", careless):
             seal.put_on()
         assert not seal.is_whole()
     seal.put_on()

@@ -6,18 +6,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import codec
-from codec import version
 from codec.cli.main import main
 from codec.inspect import Reason
 from codec.scheme import twins, warmup
 from codec.scheme.context import MOST_PLAIN
 from codec.scheme.tracker import Tracker
 from codec.storage.directory import Directory
+from tests.codec.chains import save_all
 
 Patch = pytest.MonkeyPatch
 Before = Callable[[codec.Checkpointer, Path, Patch], object]
@@ -28,13 +29,11 @@ def state(n: int, size: int = 40) -> dict[str, Any]:
 
 
 def interrupt(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
-    def commit(*_args: object) -> None:
-        raise KeyboardInterrupt
-
-    with patch.context() as within:
-        within.setattr(Tracker, "commit", commit)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(1, state(1))
+    with (
+        mock.patch.object(Tracker, "commit", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        checkpoints.save(1, state(1))
 
 
 def remove(checkpoints: codec.Checkpointer, path: Path, patch: Patch) -> None:
@@ -112,18 +111,11 @@ def test_a_delta_that_kernels_would_make_smaller(
         assert (saved.kind, saved.reason) == ("delta", reason)
 
 
-def test_another_version_and_compact(tmp_path: Path, monkeypatch: Patch) -> None:
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        checkpoints.save(0, state(0))
-    monkeypatch.setattr(version, "WRITER", "lcviz 9.9")
-    with codec.Checkpointer(path, resume=True) as checkpoints:
-        assert checkpoints.save(1, state(1)).reason == Reason.ANOTHER_VERSION
-        assert checkpoints.save(2, state(2)).reason is None
-    codec.compact(path)
-    chain = codec.Chain(path)
-    assert chain.entries[-1].kind == "base"
-    assert chain.read(chain.entries[-1]).reason == Reason.ASKED
+def test_compact(tmp_path: Path) -> None:
+    save_all(tmp_path / "run.lcc", map(state, range(2)))
+    codec.compact(tmp_path / "run.lcc")
+    chain = codec.Chain(tmp_path / "run.lcc")
+    assert [chain.read(entry).reason for entry in chain.entries] == [Reason.ASKED]
 
 
 def test_a_trainer_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

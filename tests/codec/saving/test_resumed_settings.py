@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from codec.cli.main import main
 from codec.errors import ChainNotFoundError, MalformedRecordError, RecordError, SettingsError
 from codec.record.record import Place
 from codec.scheme.coding import Coding
+from tests.codec.chains import save_all, shorten
+from tests.codec.forging import forge, parts_of
 
 Opened = Callable[..., codec.Checkpointer]
 Logged = pytest.LogCaptureFixture
-Forge = Callable[[Any, Any], bytes]
-Parts = Callable[[bytes], Any]
 EXACT = {"*": "exact"}
 
 
@@ -160,20 +161,16 @@ def test_exact_becomes_lossy_only_if_a_pattern_says_so(opened: Opened, run: Path
     assert lossy_in(run) == {"model/w", "model/head"} | moments
 
 
-def test_a_chain_that_does_not_say_its_settings(
-    opened: Opened, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_that_does_not_say_its_settings(opened: Opened, run: Path) -> None:
     """As earlier versions wrote it: deltas have their coding, and what is exact is known."""
     more = Place.more
 
     def earlier(place: Place) -> dict[str, Any]:
         return {key: value for key, value in more(place).items() if key != "settings"}
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Place, "more", earlier)
-        with opened(bits=3, policy=EXACT) as checkpoints:
-            for step in (0, 1):
-                checkpoints.save(step, state(1 + step))
+    with mock.patch.object(Place, "more", earlier), opened(bits=3, policy=EXACT) as checkpoints:
+        for step in (0, 1):
+            checkpoints.save(step, state(1 + step))
     with pytest.raises(SettingsError, match=r"no policy is recorded\), and with policy=\{\} lossy"):
         opened()
     with opened(policy=EXACT) as checkpoints:
@@ -183,10 +180,9 @@ def test_a_chain_that_does_not_say_its_settings(
         assert checkpoints.policy.given == EXACT
 
 
-def test_settings_that_no_version_knows(run: Path, forge: Forge, parts_of: Parts) -> None:
+def test_settings_that_no_version_knows(run: Path) -> None:
     """They are refused by who resumes; readers do not look at them."""
-    with codec.Checkpointer(run, bits=3) as checkpoints:
-        checkpoints.save(0, state(1))
+    save_all(run, [state(1)], bits=3)
     base = next(run.glob("*.base.*"))
     fields, arrays = parts_of(base.read_bytes())
     for wrong in ({"coding": "xr 3"}, {"coding": 3}, {"policy": ["*"]}, {"policy": {"*": "odd"}}):
@@ -209,8 +205,7 @@ def test_a_chain_that_is_required(opened: Opened, run: Path) -> None:
     with codec.Checkpointer(run, resume="required") as checkpoints:
         assert checkpoints.step == 0
         checkpoints.save(1, state(2))
-    base = next(run.glob("*.base.*"))
-    base.write_bytes(base.read_bytes()[:-1])
+    shorten(next(run.glob("*.base.*")))
     for resume in (True, "required"):
         with pytest.raises(RecordError, match="no step restores: put back a copy"):
             codec.Checkpointer(run, resume=resume)

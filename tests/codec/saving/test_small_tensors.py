@@ -9,24 +9,25 @@ import pytest
 
 import codec
 from codec.saving.saved import Saved
+from tests.codec.chains import save_all
 
 F32 = np.float32
 
 
 def saved_with(path: Path, n: int, scope: str, size: int = 20) -> Saved:
     """The third save of n parameters, Adam's moments and steps."""
-    rng = np.random.default_rng(0)
-    with codec.Checkpointer(path, scope=scope) as checkpoints:
-        for step in range(3):
-            weights, moments = {}, {}
-            for i in range(n):
-                scale = F32(10.0 ** -(i % 7))
-                m = scale * rng.standard_normal(size).astype(F32)
-                weights[f"layers.{i}.weight"], v = m, m * m + scale * scale
-                moments[i] = {"step": np.array(step, F32), "exp_avg": m / 2, "exp_avg_sq": v}
-            saved = checkpoints.save(step, {"model": weights, "optimizer": {"state": moments}})
+    rng, states = np.random.default_rng(0), []
+    for step in range(3):
+        weights, moments = {}, {}
+        for i in range(n):
+            scale = F32(10.0 ** -(i % 7))
+            m = scale * rng.standard_normal(size).astype(F32)
+            weights[f"layers.{i}.weight"], v = m, m * m + scale * scale
+            moments[i] = {"step": np.array(step, F32), "exp_avg": m / 2, "exp_avg_sq": v}
+        states.append({"model": weights, "optimizer": {"state": moments}})
+    saved = save_all(path, states, scope=scope)
     assert codec.verify(path).ok
-    return saved
+    return saved[-1]
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])

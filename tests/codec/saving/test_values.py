@@ -25,9 +25,8 @@ from codec.state.policy import Policy
 from codec.state.tensors import CARRIER, layout_of
 from codec.state.tree import describe_difference
 from tests.bits import same
-
-Forge = Callable[[Any, Any], bytes]
-Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
+from tests.codec.chains import kinds_in, save_all
+from tests.codec.forging import forge, parts_of
 
 NUMPY = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NUMPY += ["float16", "float32", "float64", "complex64", "complex128"]
@@ -54,9 +53,8 @@ class Own(np.ndarray): ...
 
 def again(path: Path, value: Any, **settings: Any) -> Any:
     """What a value comes back as, saved twice beside a tensor."""
-    with codec.Checkpointer(path, resume=True, **settings) as checkpoints:
-        for step in (checkpoints.step or 0, (checkpoints.step or 0) + 1):
-            checkpoints.save(step + 1, {"w": np.ones(20, np.float32), "x": value})
+    first = codec.Chain(path).steps[-1] + 1 if path.exists() else 0
+    save_all(path, 2 * [{"w": np.ones(20, np.float32), "x": value}], first, resume=True, **settings)
     return codec.restore(path)
 
 
@@ -278,11 +276,8 @@ def values_in(path: Path) -> list[int]:
 
 def test_logs_that_grow(tmp_path: Path) -> None:
     path, n = tmp_path / "run.lcc", 60
-    with codec.Checkpointer(path, restore_work=None, asynchronous=True) as checkpoints:
-        for step in range(1, n):
-            saved = checkpoints.save(step, state_of(step))
-    assert saved.kind == "delta"
-    assert [e.kind for e in codec.Chain(path).entries] == ["base"] + ["delta"] * (n - 2)
+    save_all(path, map(state_of, range(1, n)), 1, restore_work=None, asynchronous=True)
+    assert kinds_in(path) == "b" + "d" * (n - 2)
     sizes = values_in(path)[1:]
     assert max(sizes) < 400  # whole, the last ones would be of 4,000
     assert sum(sizes[-20:]) < 1.2 * sum(sizes[20:40])
@@ -353,11 +348,9 @@ def test_what_is_new_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert same(codec.restore(tmp_path / "run.lcc"), weights | {"x": np.ones(8), "y": 1})
 
 
-def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
+def forged_edit(path: Path, edit: str) -> None:
     """A chain whose newest delta has this edit, with every digest to match."""
-    with codec.Checkpointer(path) as checkpoints:
-        for step in range(2):
-            checkpoints.save(step, {"w": np.ones(9, np.float32), "x": [0.5] * (20 + step)})
+    save_all(path, ({"w": np.ones(9, np.float32), "x": [0.5] * n} for n in (20, 21)))
     *_, position = codec.Chain(path).replay(0)
     file = path / "00000001.delta.safetensors"
     metadata, arrays = parts_of(file.read_bytes())
@@ -368,12 +361,10 @@ def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
 
 
 @pytest.mark.parametrize("edit", ["=0 1 0 ", '=0 0 7 {"l":3}', "=7 1 0 ", "=0 5 1 {", '=4 0 1 "'])
-def test_an_edit_that_leads_to_no_value_is_refused(
-    edit: str, tmp_path: Path, forge: Forge, parts_of: Parts
-) -> None:
+def test_an_edit_that_leads_to_no_value_is_refused(edit: str, tmp_path: Path) -> None:
     """Though every digest is right."""
     path = tmp_path / "run.lcc"
-    forged_edit(path, edit, forge, parts_of)
+    forged_edit(path, edit)
     for read in (
         lambda: codec.restore(path, 1),
         lambda: [p.whole() for p in codec.Chain(path).replay()],
@@ -387,10 +378,10 @@ def test_an_edit_that_leads_to_no_value_is_refused(
 
 
 def test_an_edit_that_does_not_fit_is_refused(
-    tmp_path: Path, forge: Forge, parts_of: Parts, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.lcc"
-    forged_edit(path, "=0 1 1 {", forge, parts_of)
+    forged_edit(path, "=0 1 1 {")
     assert codec.restore(path, 1)["x"] == [0.5] * 20
     file = path / "00000001.delta.safetensors"
     metadata, arrays = parts_of(file.read_bytes())

@@ -18,6 +18,7 @@ import codec
 from codec.errors import SettingsError, StateMismatchError
 from codec.state import objects
 from codec.state.tensors import TensorSpec
+from tests.codec.chains import save_all, tracker_of
 
 Of = Callable[..., codec.Checkpointer]
 
@@ -77,9 +78,8 @@ def iterate(named: dict[str, Any]) -> list[float]:
     return [*drawn, named["python_order"].random(), *torch.rand(2, generator=named["torch_order"])]
 
 
-def tensors_of(checkpoints: codec.Checkpointer) -> dict[str, TensorSpec]:
-    assert checkpoints.tracker is not None
-    return {t.name: t for t in checkpoints.tracker.track.layout.tensors}
+def lossy_in(checkpoints: codec.Checkpointer) -> dict[str, TensorSpec]:
+    return {t.name: t for t in tracker_of(checkpoints).track.layout.tensors if t.lossy}
 
 
 @pytest.mark.parametrize("settings", [{}, {"asynchronous": True}])
@@ -110,7 +110,7 @@ def test_what_is_lossy_follows_from_the_objects(tmp_path: Path) -> None:
     with codec.Checkpointer.of(path, **named) as checkpoints:
         iterate(named)
         checkpoints.save(0)
-        found = {name: str(t.family) for name, t in tensors_of(checkpoints).items() if t.lossy}
+        found = {name: str(t.family) for name, t in lossy_in(checkpoints).items()}
         iterate(named)
         delta = checkpoints.save(1).delta
     weights = {"actor/0.weight", "actor/0.bias", "actor/1.weight", "actor/1.bias"}
@@ -126,7 +126,7 @@ def test_what_is_lossy_follows_from_the_objects(tmp_path: Path) -> None:
     # The chain knows it: a reader goes on with it, and so does a plain writer.
     with codec.Checkpointer(path, resume=True) as checkpoints:
         checkpoints.save(2, codec.restore(path))
-        assert {name for name, t in tensors_of(checkpoints).items() if t.lossy} == found.keys()
+        assert lossy_in(checkpoints).keys() == found.keys()
 
 
 def test_a_policy_wins(tmp_path: Path) -> None:
@@ -134,21 +134,18 @@ def test_a_policy_wins(tmp_path: Path) -> None:
     policy = {"actor/*": "exact", "opt/mu": "distance=0.1", "opt/exp_avg": "lossy"}
     with codec.Checkpointer.of(path, **named, policy=policy) as checkpoints:
         checkpoints.save(0)
-        found = {name: t for name, t in tensors_of(checkpoints).items() if t.lossy}
+        found = lossy_in(checkpoints)
     assert {name.partition("/")[0] for name in found} == {"ema", "opt"}
     assert str(found["opt/mu"].family) == "distance=0.1"
     assert not str(found["opt/exp_avg"].family)
     with codec.Checkpointer.of(path, **named) as checkpoints:  # with the chain's policy
         checkpoints.save(1)
-        assert not tensors_of(checkpoints)["actor/0.weight"].lossy
-    plain = {"actor": named["actor"].state_dict(), "n": 1}
-    with codec.Checkpointer(tmp_path / "plain.lcc") as checkpoints:
-        checkpoints.save(0, plain)
+        assert "actor/0.weight" not in lossy_in(checkpoints)
+    save_all(tmp_path / "plain.lcc", [{"actor": named["actor"].state_dict(), "n": 1}])
     with pytest.raises(SettingsError, match=r"'actor/0.weight'.*exact in this chain"):
         codec.Checkpointer.of(tmp_path / "plain.lcc", actor=named["actor"])
     model = nn.Linear(64, 64)
-    with codec.Checkpointer(tmp_path / "model.lcc") as checkpoints:
-        checkpoints.save(0, {"model": model.state_dict()})
+    save_all(tmp_path / "model.lcc", [{"model": model.state_dict()}])
     with codec.Checkpointer.of(tmp_path / "model.lcc", model=model) as checkpoints:
         assert checkpoints.save(1).kind == "delta"
     with codec.Checkpointer(tmp_path / "model.lcc", resume=True) as checkpoints:
@@ -206,7 +203,7 @@ def test_an_object_may_have_the_name_of_a_setting(tmp_path: Path) -> None:
     with codec.Checkpointer.of(tmp_path / "run.lcc", policy=net, bits=3) as checkpoints:
         checkpoints.save(0)
         assert checkpoints.coding.bits == 3
-        assert tensors_of(checkpoints)["policy/weight"].lossy
+        assert "policy/weight" in lossy_in(checkpoints)
 
 
 def test_random_states_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:

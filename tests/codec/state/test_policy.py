@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,28 @@ import torch
 import codec
 from codec.state.family import MODEL
 from codec.state.policy import Policy
+from codec.state.tensors import TensorSpec
+from tests.codec.chains import kinds_in, save_all
 
 F32 = np.float32
 Logged = pytest.LogCaptureFixture
-Adam = Callable[[int], list[dict[str, Any]]]
+
+
+def adam(steps: int) -> list[dict[str, Any]]:
+    """States of a training with Adam, from its first step on: eight moments of 788 numbers."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Tanh(), torch.nn.Linear(20, 8))
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    made = []
+    for step in range(steps):
+        x = torch.randn(16, 30) * (torch.rand(30) < 0.2)  # inputs that come and go
+        loss = (model(x) - x[:, :8] * 2).square().mean() * 10.0 ** -(step % 5)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        made.append(copy.deepcopy(state))
+    return made
 
 
 def everything_logged(caplog: Logged) -> list[str]:
@@ -40,12 +57,15 @@ def policy_in(message: str) -> dict[str, str]:
     return ast.literal_eval(policy)
 
 
+def lossy_tensors(path: Path, state: Any, policy: dict[str, str] | None) -> list[TensorSpec]:
+    """The tensors that a Checkpointer codes with loss."""
+    save_all(path, [state], policy=policy)
+    return [t for t in codec.Chain(path).layout().tensors if t.lossy]
+
+
 def lossy(path: Path, state: Any, policy: dict[str, str] | None = None) -> set[str]:
-    """Names of tensors that a Checkpointer codes with loss."""
-    with codec.Checkpointer(path, policy=policy) as checkpoints:
-        checkpoints.save(0, state)
-        assert checkpoints.tracker is not None
-        return {t.name for t in checkpoints.tracker.track.layout.tensors if t.lossy}
+    """Their names."""
+    return {t.name for t in lossy_tensors(path, state, policy)}
 
 
 def full(*shape: int) -> np.ndarray:
@@ -94,11 +114,7 @@ OTHERS = [  # SOAP, another's master weights, another's moment
 
 def targets(path: Path, state: Any, policy: dict[str, str] | None = None) -> dict[str, str]:
     """By moment, its family's target."""
-    with codec.Checkpointer(path, policy=policy) as checkpoints:
-        checkpoints.save(0, state)
-        assert checkpoints.tracker is not None
-        tensors = checkpoints.tracker.track.layout.tensors
-    moments = [t for t in tensors if t.lossy and t.name[0] == "o"]
+    moments = [t for t in lossy_tensors(path, state, policy) if t.name[0] == "o"]
     return {t.name.rpartition("/")[2]: str(t.family.target or "") for t in moments}
 
 
@@ -136,11 +152,9 @@ def test_names_alone_are_no_moments(tmp_path: Path) -> None:
         "optimizer": {"exp_avg": full(7), "exp_avg_sq": np.full(9, 1.0), "momentum_buffer": 3},
     }
     assert lossy(tmp_path / "run.lcc", state) == {"model/w", "model/optimizer/exp_avg"}
-    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
-        checkpoints.save(1, state)
-        assert checkpoints.tracker is not None
-        families = {t.family for t in checkpoints.tracker.track.layout.tensors}
-    assert families == {MODEL}
+    save_all(tmp_path / "run.lcc", [state], 1, resume=True)
+    tensors = codec.Chain(tmp_path / "run.lcc").layout().tensors
+    assert {t.family for t in tensors} == {MODEL}
 
 
 @pytest.mark.parametrize(
@@ -168,9 +182,7 @@ def test_a_policy_overrules(
     assert all(f"({', '.join(default)}), {36 * len(default)} bytes" in m for m in messages)
 
 
-def test_lossy_moments_are_told_once(
-    adam: Adam, tmp_path: Path, caplog: Logged, forks: None
-) -> None:
+def test_lossy_moments_are_told_once(tmp_path: Path, caplog: Logged, forks: None) -> None:
     """With the policy that stores them exactly; an optimizer without moments says nothing."""
     states = [{"model": {"w": full(9)}, "opt": {}}, *adam(3)]
     path = tmp_path / "1.lcc"
@@ -187,30 +199,26 @@ def test_lossy_moments_are_told_once(
     assert everything_logged(caplog) == []
 
 
-def test_a_resumed_chain_says_nothing_again(adam: Adam, tmp_path: Path, caplog: Logged) -> None:
+def test_a_resumed_chain_says_nothing_again(tmp_path: Path, caplog: Logged) -> None:
     """What comes to it later is said, where the chain's tensors are known."""
     state = adam(1)[0] | {"generator": {"w": torch.ones(600)}}
     only_model = {"model": state["model"]}
     for path, states in (("1.lcc", [state] * 3), ("2.lcc", [only_model, only_model, state])):
         caplog.clear()
         for step, each in enumerate(states):
-            with codec.Checkpointer(tmp_path / path, resume=True) as checkpoints:
-                checkpoints.save(step, each)
+            save_all(tmp_path / path, [each], step, resume=True)
         assert len(about_moments(caplog)) == 1
         assert len(about_models(caplog)) == (path == "1.lcc")
 
 
-def test_a_chain_of_exact_moments_goes_on(adam: Adam, tmp_path: Path, caplog: Logged) -> None:
+def test_a_chain_of_exact_moments_goes_on(tmp_path: Path, caplog: Logged) -> None:
     """With its policy, until another one says that they are lossy."""
     path, states = tmp_path / "run.lcc", adam(5)
     exact = {"optimizer/*": "exact"}
-    with codec.Checkpointer(path, policy=exact) as checkpoints:
-        kinds = [checkpoints.save(step, states[step]).kind for step in (0, 1)]
-    with codec.Checkpointer(path, policy=exact, resume=True) as checkpoints:
-        kinds += [checkpoints.save(2, states[2]).kind]
-    with codec.Checkpointer(path, policy={"*/exp_avg*": "lossy"}, resume=True) as checkpoints:
-        kinds += [checkpoints.save(step, states[step]).kind for step in (3, 4)]
-    assert kinds == ["base", "delta", "delta", "delta", "delta"]
+    save_all(path, states[:2], policy=exact)
+    save_all(path, states[2:3], 2, policy=exact, resume=True)
+    save_all(path, states[3:], 3, policy={"*/exp_avg*": "lossy"}, resume=True)
+    assert kinds_in(path) == "bdddd"
     assert not [m for m in everything_logged(caplog) if "full base" in m]
     assert codec.verify(path).ok
     for step in (1, 2, 3, 4):
@@ -250,11 +258,7 @@ def test_patterns(tmp_path: Path) -> None:
     policy = {"o/x/n": "exact", "model/*": "lossy", "*": "skip"}  # what is kept, and nothing else
     assert lossy(tmp_path / "4", state, policy) == {"model/a", "model/b"}
     back = codec.restore(tmp_path / "4")
-    assert (list(back["model"]), back["o"].keys(), list(back["o"]["x"])) == (
-        ["a", "b"],
-        {"x"},
-        ["n"],
-    )
+    assert [*back["model"], *back["o"], *back["o"]["x"]] == ["a", "b", "x", "n"]
 
 
 STATE = {"model": {"fc.weight": full(9)}, "optimizer": {"state": {}, "groups": [0.1]}, "n": 3}
@@ -303,9 +307,7 @@ def test_only_the_first_state_that_holds_something_is_asked_for_patterns(tmp_pat
         checkpoints.save(0, {})
         with pytest.raises(codec.SettingsError, match=r"'model\.\*' matches nothing"):
             checkpoints.save(1, STATE)
-    with codec.Checkpointer(tmp_path / "2.lcc", policy={"n": "exact"}) as checkpoints:
-        checkpoints.save(0, STATE)
-        checkpoints.save(1, {"model": STATE["model"]})
+    save_all(tmp_path / "2.lcc", [STATE, {"model": STATE["model"]}], policy={"n": "exact"})
 
 
 def test_a_pattern_behind_others_is_told(tmp_path: Path, caplog: Logged) -> None:
@@ -394,10 +396,8 @@ def test_models_of_unknown_names_are_told_once(tmp_path: Path, caplog: Logged) -
         model(torch.randn(4, 30)).sum().backward()
         optimizer.step()
         state |= {name: model.state_dict(), f"optimizer_{letter}": optimizer.state_dict()}
-    with codec.Checkpointer(tmp_path / "1.lcc") as checkpoints:
-        for step in range(2):
-            checkpoints.save(step, state)
-        (message,) = about_models(caplog)
+    save_all(tmp_path / "1.lcc", [state, state])
+    (message,) = about_models(caplog)
     policy = policy_in(message)
     assert policy == {"generator/*": "lossy", "discriminator/*": "lossy"}
     default = lossy(tmp_path / "2.lcc", state)
@@ -481,12 +481,10 @@ def test_no_false_alarms(
 
 
 @pytest.mark.parametrize("only", ["*/exp_avg", "*/exp_avg_sq", "optimizer/state/1"])
-def test_a_part_of_the_moments_is_that_of_the_whole(adam: Adam, tmp_path: Path, only: str) -> None:
+def test_a_part_of_the_moments_is_that_of_the_whole(tmp_path: Path, only: str) -> None:
     """Also a first moment alone, whose steps are those of a second one that is not asked for."""
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        for step, state in enumerate(adam(5)):
-            checkpoints.save(step, state)
+    save_all(path, adam(5))
     whole, part = codec.restore(path), codec.restore(path, only=only)
     moments = part["optimizer"]["state"]
     assert moments

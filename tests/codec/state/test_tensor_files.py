@@ -6,6 +6,7 @@ import pickle
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -122,14 +123,12 @@ def test_a_truncated_file_is_called_so(kind: str, tmp_path: Path) -> None:
             files.read_state(path)
 
 
-def test_a_disk_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_cannot_be_read(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(3)}, tmp_path / "a.pt")
-
-    def refused(*_args: object, **_named: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(torch, "load", refused)
-    with pytest.raises(SourceError, match=r"a\.pt: cannot be read: .*Input/output error"):
+    with (
+        mock.patch.object(torch, "load", side_effect=OSError(5, "Input/output error")),
+        pytest.raises(SourceError, match=r"a\.pt: cannot be read: .*Input/output error"),
+    ):
         files.read_state(tmp_path / "a.pt")
 
 

@@ -14,7 +14,7 @@ import torch
 import codec
 from codec.errors import DTypeError, StateMismatchError
 from codec.state import tensors as states
-from codec.state.family import Family
+from tests.codec.chains import save_all
 
 NUMPY = "float64 float32 float16 complex128 complex64 bool "
 NUMPY += "int64 int32 int16 int8 uint64 uint32 uint16 uint8"
@@ -116,32 +116,6 @@ def test_half_beyond_its_range_is_its_largest_number() -> None:
 def test_what_is_no_state(state: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         states.layout_of(state)
-
-
-def test_layout() -> None:
-    layout = states.layout_of({"w": np.zeros((2, 4), np.float16), "n": np.zeros((), np.int64)})
-    assert [t.library for t in layout.tensors] == ["numpy", "numpy"]
-    assert layout.nbytes == 8 * 4 + 8
-    assert states.layout_of({}) == states.Layout(())
-    both = states.layout_of({"a": np.zeros(1), "b": torch.zeros(1)})
-    assert [t.library for t in both.tensors] == ["numpy", "torch"]
-
-
-def test_is_storable() -> None:
-    def storable(dtype: str, lossy: bool, library: str, family: str = "") -> bool:
-        return states.is_storable(
-            states.TensorSpec("x", dtype, (8,), lossy, library, Family.of(family))
-        )
-
-    assert storable("BF16", True, "torch")
-    assert not storable("BF16", True, "numpy")
-    assert not storable("F8_E4M3", False, "numpy")
-    assert storable("I64", False, "numpy")
-    assert not storable("I64", True, "torch")
-    assert not storable("F128", False, "torch")
-    assert not storable("F32", True, "jax")
-    assert storable("F32", True, "torch", "exp_avg")
-    assert not storable("F32", False, "torch", "exp_avg")
 
 
 class Wrapper(torch.Tensor):
@@ -273,9 +247,7 @@ def test_harmless_subclasses(tmp_path: Path, forks: None) -> None:
         "count": torch.arange(9).as_subclass(Harmless),
     }
     path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
-        for step in range(2):
-            checkpoints.save(step, state)
+    save_all(path, [state, state], asynchronous=True)
     back = codec.restore(path)
     assert {type(value) for value in back.values()} == {torch.Tensor}
     assert torch.equal(back["own"], values[0])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict, defaultdict
-from types import MappingProxyType
+from collections import Counter, OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,19 +147,6 @@ def test_what_is_skipped() -> None:
     state = {"a": {"b": object(), "c": 1}, "l": [np.ones(1), object()], "m": {"n": [object(), 2]}}
     parts = flatten(state, {"a/b", "l/1", "m/n/0"}.__contains__)
     assert same(unflatten(parts), {"a": {"c": 1}, "l": [np.ones(1), None], "m": {"n": [None, 2]}})
-
-
-def test_kinds_of_containers() -> None:
-    kinds = {
-        "default": (defaultdict(list, a=1), {"a": 1}),
-        "view": (MappingProxyType({"w": np.ones(1)}), {"w": np.ones(1)}),
-        "size": (torch.Size([2, 3]), (2, 3)),
-        "counter": (Counter("aab"), Counter("aab")),
-        "array": (bytearray(b"x"), bytearray(b"x")),
-        "f": (np.float64(0.1), np.float64(0.1)),
-    }
-    back = unflatten(flatten({name: kind for name, (kind, _) in kinds.items()}, never))
-    assert same(back, {name: expected for name, (_, expected) in kinds.items()})
 
 
 class Pair(NamedTuple):
