@@ -12,24 +12,22 @@ records are applied to lie between guards, which must not change.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import mmap
-import os
 import random
-import signal
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from common import resealed
+from common import Child, options_of, resealed
 
 import codec
 from codec.record import chunks, container
@@ -64,19 +62,21 @@ Target = Callable[[random.Random], None]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns the number of findings."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", choices=SHARES)
-    parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        inputs=(1_000_000, "to try"),
+        seed=(0, "of the inputs"),
+        target=("", f"one of {', '.join(SHARES)}; else each has its share of the inputs"),
+        first=(0, "number of the first input"),
+    )
     warnings.simplefilter("ignore")
     chunks.SMALLEST, chunks.LEAST, chunks.FEW = 64, 128, 16  # small records have chunks, too
     codec.warm_up()
     samples = Samples()
     findings, inputs, started = 0, 0, time.monotonic()
     for name, share in SHARES.items():
-        if options.target not in (None, name):
+        if options.target not in ("", name):
             continue
         n = options.inputs if options.target else options.inputs * share // 100
         findings += watched(name, getattr(samples, name), options.seed, options.first, n)
@@ -92,40 +92,32 @@ def watched(name: str, target: Target, seed: int, first: int, n: int) -> int:
     met: Counter[str] = Counter()
     while at < end:
         shared = mmap.mmap(-1, 16)  # number of the input, and how many were findings
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            os.write(writing, json.dumps(inputs(name, target, seed, at, end, shared)).encode())
-            os._exit(0)
-        os.close(writing)
-        status = awaited(child, shared)
-        with os.fdopen(reading) as pipe:
-            noted = pipe.read()
-        met += Counter(json.loads(noted or "{}"))
+        trying = partial(inputs, name, target, seed, at, end, shared)
+        child = Child(lambda tell: tell(json.dumps(trying())))  # noqa: B023
+        code = awaited(child, shared, met)
         at = int.from_bytes(shared[:8], "little") + 1
         findings += int.from_bytes(shared[8:16], "little")
-        if status:
+        if code:
             findings += 1
-            print(f"FINDING: {name}, seed {seed}, number {at - 1}: ended with status {status}")
+            print(f"FINDING: {name}, seed {seed}, number {at - 1}: ended with code {code}")
     rate = n / (time.monotonic() - started)
     common = ", ".join(f"{count:,} {what}" for what, count in met.most_common(4))
     print(f"{name}: {n:,} inputs, {findings} findings, {rate:,.0f}/s: {common}", flush=True)
     return findings
 
 
-def awaited(child: int, shared: mmap.mmap) -> int:
-    """The status that a process ends with; one that stays at an input for long is killed."""
+def awaited(child: Child, shared: mmap.mmap, met: Counter[str]) -> int:
+    """The code that a process ends with; one that stays at an input for long is killed."""
     last, since = b"", time.monotonic()
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status
+    while not child.has_ended():
         if shared[:8] != last:
             last, since = shared[:8], time.monotonic()
         if time.monotonic() > since + STUCK:
-            os.kill(child, signal.SIGKILL)
+            child.kill()
         time.sleep(0.02)
+    for line in child.lines():
+        met.update(json.loads(line))
+    return child.code()
 
 
 def inputs(
@@ -290,39 +282,25 @@ class Samples:
         self._read(data, before)
 
     def _read(self, data: bytes, before: Track | None) -> None:
+        """A record, or the part of it that one tensor is in."""
         before = before or self.records[1][1]
         assert before is not None
-        if len(data) % 2:
-            self._read_part(data, before)
-            return
-        record = records.load(data, "record")
+        selection = None if len(data) % 2 == 0 else ONE
+        if selection:
+            record = records.load_parts(partial(spans_of, data), len(data), "record")
+        else:
+            record = records.load(data, "record")
         if record.kind == "base":
-            records.base_of(record).restore()
-            return
-        guarded = Guarded(before)
-        delta = records.delta_of(record, guarded.track)
-        try:
-            records.apply_checked(record, delta, guarded.track)
-        finally:
-            guarded.check()
-
-    def _read_part(self, data: bytes, before: Track) -> None:
-        """One tensor without the rest."""
-
-        def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
-            return [data[begin:end] for begin, end in spans]
-
-        record = records.load_parts(read, len(data), "record")
-        if record.kind == "base":
-            records.base_of(record, selection=ONE).restore()
+            records.base_of(record, selection=selection).restore()
             return
         guarded = Guarded(before)
         track = guarded.track
-        arrays = {name: track.arrays[name] for name in ONE.names(track.layout)}
-        part = dataclasses.replace(track, arrays=arrays, selection=ONE)
-        delta = records.delta_of(record, part)
+        if selection:
+            arrays = {name: track.arrays[name] for name in selection.names(track.layout)}
+            track = dataclasses.replace(track, arrays=arrays, selection=selection)
+        delta = records.delta_of(record, track)
         try:
-            records.apply_checked(record, delta, part)
+            records.apply_checked(record, delta, track)
         finally:
             guarded.check()
 
@@ -391,6 +369,11 @@ class Samples:
         return CodeTable(lengths, rng.choice([table.classes, 1, 2, 84]))
 
 
+def spans_of(data: bytes, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Parts of a file."""
+    return [data[begin:end] for begin, end in spans]
+
+
 def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
     """Some elements, in place."""
     if not array.size:
@@ -402,15 +385,8 @@ def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
         if words.dtype.kind == "u":
             bits = 8 * array.itemsize
             word = int(words[at])
-            new = rng.choice(
-                [
-                    word ^ 1 << rng.randrange(bits),
-                    rng.getrandbits(bits),
-                    word + 1,
-                    word - 1,
-                    rng.choice(INTERESTING),
-                ]
-            )
+            changes = [word ^ 1 << rng.randrange(bits), rng.getrandbits(bits), word + 1, word - 1]
+            new = rng.choice([*changes, rng.choice(INTERESTING)])
             words[at] = new % 2**bits
     return array
 

@@ -9,13 +9,10 @@ it is killed at a random time, which may be too late. Then everything that was t
 the last bit, and the chain must go on. Of a chain that had records before, three steps are kept,
 and records are removed meanwhile. Meanwhile a follower reads the chain: no state of it may be
 another one than was told, and in the end it must be as far as the chain.
-
-A forked process starts in no time; codec allows it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -23,10 +20,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
-from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
+from common import (
+    MEMORY,
+    STEPS,
+    Calls,
+    Child,
+    Tell,
+    attempt,
+    check_told,
+    digest_of,
+    in_words,
+    options_of,
+    saves,
+    state_of,
+)
 
 import codec
 
@@ -37,11 +46,13 @@ LIFETIME = 0.03  # seconds, about, of a process that is not killed
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all kills; returns how many missed their call, or lost something."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--random", type=int, default=100, help="kills at random times")
-    parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        random=(100, "kills at random times"),
+        every=(1, "of so many calls one is planned"),
+        seed=(0, "of the random times"),
+    )
     codec.warm_up()
     rng = random.Random(options.seed)
     met: Counter[str] = Counter()
@@ -58,9 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"MISSED: {place}, resumed: {resumed}")
     for _ in range(options.random):
         one_kill(rng.random() < 0.5, None, rng.uniform(0, LIFETIME), met)
-    print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
-    return met["lost"] + met["planned"] - met["reached"]
+    print(in_words(calls), "calls")
+    print(in_words(met))
+    return met["WRONG"] + met["planned"] - met["reached"]
 
 
 def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
@@ -73,7 +84,7 @@ def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
         if resumed:
             begin(path)
         with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
-            work(path, lambda step, digest: None, resumed)
+            work(path, lambda *_: None, resumed)
         return names, succeed
 
 
@@ -115,28 +126,20 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         noted: dict[int, str] = {}
         if resumed:
             noted |= begin(path)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            _child(path, trap, writing, resumed)
-        os.close(writing)
+        child = Child(lambda tell: trapped(trap, path, tell, resumed))
         follower, followed = codec.Follower(path), dict[int, str]()
-        limit = None if seconds is None else time.monotonic() + seconds
-        while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        limit = float("inf") if seconds is None else time.monotonic() + seconds
+        while not child.has_ended():
             follow(follower, followed)
-            if limit is not None and time.monotonic() >= limit:
-                os.kill(child, signal.SIGKILL)
-                limit = None
-        with os.fdopen(reading) as pipe:
-            lines = [line.split() for line in pipe.read().splitlines(keepends=True) if "\n" in line]
-        noted |= {int(step): digest for step, digest in lines}
-        _, status = os.waitpid(child, 0)
-        killed = os.WIFSIGNALED(status)
-        assert killed or os.waitstatus_to_exitcode(status) == 0, "the process that saves failed"
-        met["killed" if killed else "not killed in time"] += 1
+            if time.monotonic() >= limit:
+                child.kill()
+                limit = float("inf")
+        noted |= {int(step): digest for step, digest in map(str.split, child.lines())}
+        code = child.code()
+        assert code in (0, -signal.SIGKILL), "the process that saves failed"
+        met["killed" if code else "not killed in time"] += 1
         met["steps told"] += len(noted)
-        try:
+        with attempt(met, trap and vars(trap), seconds):
             follow(follower, followed)
             met["steps followed"] += len(followed)
             assert not noted or (follower.step or 0) >= max(noted), "the follower is behind"
@@ -146,10 +149,7 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
             follow(follower, followed)
             assert follower.step == 1000
             assert followed[1000] == digest_of(codec.Chain(path).at(1000).track.arrays)
-        except Exception as exc:
-            met["lost"] += 1
-            print(f"LOST: {trap and vars(trap)}, {seconds}: {type(exc).__name__}: {exc}")
-        return killed
+        return code != 0
 
 
 def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
@@ -168,7 +168,7 @@ def begin(path: Path) -> dict[int, str]:
         return dict(saves(checkpoints, range(2)))
 
 
-def work(path: Path, tell: Callable[[int, str], object], resumed: bool) -> None:
+def work(path: Path, tell: Tell, resumed: bool) -> None:
     """What the process does."""
     with codec.Checkpointer(path, bits=2, resume=True, **RESUMED[resumed]) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
@@ -176,16 +176,11 @@ def work(path: Path, tell: Callable[[int, str], object], resumed: bool) -> None:
             tell(step, digest)
 
 
-def _child(path: Path, trap: Trap | None, writing: int, resumed: bool) -> None:
-    write = os.write
-    try:
-        if trap:
-            Calls(trap.before, trap.after).__enter__()
-        work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()), resumed)
-        os._exit(0)
-    except BaseException as exc:
-        print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
-        os._exit(1)
+def trapped(trap: Trap | None, path: Path, tell: Tell, resumed: bool) -> None:
+    """The same in a process with a trap, which has no way out of it."""
+    if trap:
+        Calls(trap.before, trap.after).__enter__()
+    work(path, tell, resumed)
 
 
 def check(path: Path, noted: dict[int, str], resumed: bool) -> None:
@@ -194,16 +189,11 @@ def check(path: Path, noted: dict[int, str], resumed: bool) -> None:
         steps = codec.Chain(path).steps
         assert len(steps) >= min(KEPT, len(noted)), "steps were removed that had to stay"
         noted = {step: digest for step, digest in noted.items() if step >= steps[-KEPT:][0]}
-    if not noted:
-        with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-            checkpoints.save(1000, state_of(0))
-        assert codec.verify(path).ok
-        return
-    check_told(path, noted)
-    assert codec.verify(path).ok, codec.verify(path).problems
+    if noted:
+        check_told(path, noted)
+        assert codec.verify(path).ok, codec.verify(path).problems
     with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-        assert checkpoints.step is not None
-        assert checkpoints.step >= max(noted)
+        assert not noted or (checkpoints.step or 0) >= max(noted)
         checkpoints.save(1000, state_of(0))
     report = codec.verify(path)
     assert report.ok, report.problems
