@@ -16,7 +16,6 @@ import codec
 from codec.errors import BudgetError
 from codec.scheme import uniform
 from codec.scheme.coders import CODERS, FEW
-from codec.scheme.coding import Coding
 from codec.scheme.context import MOST_PLAIN, ContextCode
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
@@ -353,23 +352,6 @@ def test_a_budget_takes_any_values(
 
 
 # Settings, and what a chain makes of them.
-
-
-def test_defaults_and_contradictions() -> None:
-    assert Coding(budget=0.1).quantizer == Coding(tolerance=0.1).quantizer == "uniform"
-    assert Coding().quantizer == Coding(bits=None).quantizer == "exponent"
-    assert Coding(budget=0.1, quantizer="exponent").uniform is False
-    assert (Coding(tolerance=0.1).bits, Coding(tolerance=np.float32(0.5)).tolerance) == (None, 0.5)
-    for wrong, message in (
-        ({"quantizer": "uniform"}, "need a budget, a tolerance or a distance, not bits"),
-        ({"tolerance": 0.1, "quantizer": "exponent"}, "a tolerance needs uniform steps"),
-        *(({"tolerance": t}, "tolerance is the largest error") for t in (0, -1, True, "1", 1e39)),
-        *(({"tolerance": t}, "the largest error") for t in (math.nan, math.inf, 10**400, [1], 1j)),
-        *(({"tolerance": F32(t)}, "the largest error") for t in (0, MAX, 1e-45, np.nan)),
-        ({"quantizer": "steps", "budget": 0.1}, "quantizer must be one of exponent, uniform"),
-    ):
-        with pytest.raises(codec.SettingsError, match=message):
-            codec.Tracker({}, **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("most", [uniform.MAX_STEPS, uniform.MAX_STEPS_PLAIN])
