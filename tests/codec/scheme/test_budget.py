@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import BudgetError
 from codec.inspect import Group
-from codec.scheme import budget as budgets
-from codec.scheme import tracker as tracker_of
 from codec.scheme.coders import CODERS
 from codec.scheme.stream import LosslessStage
 from codec.scheme.stream import code as coded
@@ -259,39 +257,6 @@ def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
         step = ways.step(state)
         assert step.non_finite == (("c",) if i == 2 else ())  # then it stays infinite
         assert (step.coding.bits, step.coding.budget) == (None, 0.02)
-
-
-@pytest.mark.parametrize("coder", CODERS)
-@QUANTIZERS
-def test_size_is_known_before_anything_is_coded(
-    coder: str, quantizer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Never less than what is written, and more by the padding of streams at most."""
-    sizes: list[int] = []
-    name = "fit_steps" if quantizer == "uniform" else "fit_buckets"
-    fit = getattr(tracker_of, name)
-
-    def spy(*args: Any) -> budgets.Fitted:
-        fitted: budgets.Fitted = fit(*args)
-        sizes.append(fitted.nbytes)
-        return fitted
-
-    monkeypatch.setattr(tracker_of, name, spy)
-    rng = np.random.default_rng(0)
-    for n in (100, 9000, 200_000):
-        for share in (0.004, 0.1):
-            first = {"w": np.zeros(n, F32)}
-            tracker = codec.Tracker(first, None, "model", coder, share, quantizer=quantizer)
-            for _ in range(2):
-                delta = rng.normal(size=n).astype(F32)
-                try:
-                    (group,) = tracker.step({"w": tracker.state["w"] + delta}).groups
-                except codec.SettingsError:
-                    assert share * 4 * n < least(n, coder)
-                    continue
-                e = group.encoded
-                streams = getattr(e.payload, "streams", np.zeros(1)).size
-                assert e.nbytes <= sizes[-1] <= e.nbytes + 4 * (streams - 1)
 
 
 def test_most_of_a_budget_is_used() -> None:
