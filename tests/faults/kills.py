@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from common import (
@@ -40,59 +41,76 @@ from common import (
 import codec
 
 KEPT = 3  # steps
-RESUMED: dict[bool, dict[str, int]] = {False: {}, True: {"keep_steps": KEPT, "base_every": 2}}
+SETTINGS = {"new": {}, "old": {"keep_steps": KEPT, "base_every": 2}}  # of chains
 LIFETIME = 0.03  # seconds, about, of a process that is not killed
+
+CallsOf = Callable[[str], tuple[list[str], set[int]]]
+Kill = Callable[[str, "Trap | None", random.Random, Counter[str]], bool]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all kills; returns how many missed their call, or lost something."""
+    codec.warm_up()
+    return kill_all(__doc__, arguments, SETTINGS, calls_of, one_kill)
+
+
+def kill_all(
+    doc: str | None,
+    arguments: list[str] | None,
+    chains: Iterable[str],
+    calls_of: CallsOf,
+    kill: Kill,
+) -> int:
+    """Kill at each call that is made of a chain, then at random times; returns how many kills
+    missed their call, or lost something."""
     options = options_of(
-        __doc__,
+        doc,
         arguments,
         random=(100, "kills at random times"),
         every=(1, "of so many calls one is planned"),
         seed=(0, "of the random times"),
     )
-    codec.warm_up()
-    rng = random.Random(options.seed)
-    met: Counter[str] = Counter()
-    calls: Counter[str] = Counter()
-    for resumed in (False, True):
-        names, succeed = calls_of(resumed)
+    rng, met, calls = random.Random(options.seed), Counter[str](), Counter[str]()
+    planned: list[tuple[str, Trap]] = []
+    for chain in chains:
+        names, succeed = calls_of(chain)
         calls.update(names)
-        for trap in traps(names, succeed, options.every):
-            met["planned"] += 1
-            place = f"{trap.when} call {trap.number}, {names[trap.number]}"
-            if one_kill(resumed, trap, None, met):
-                met["reached"] += 1
-            else:
-                print(f"MISSED: {place}, resumed: {resumed}")
+        planned += [(chain, Trap("before", n, name)) for n, name in enumerate(names)]
+        planned += [(chain, Trap("after", n, names[n])) for n in sorted(succeed)]
+    for chain, trap in planned[:: options.every]:
+        met["planned"] += 1
+        if kill(chain, trap, rng, met):
+            met["reached"] += 1
+        else:
+            print(f"MISSED: {trap}, chain: {chain}")
     for _ in range(options.random):
-        one_kill(rng.random() < 0.5, None, rng.uniform(0, LIFETIME), met)
+        kill(rng.choice([*chains]), None, rng, met)
     print(in_words(calls), "calls")
     print(in_words(met))
     return met["WRONG"] + met["planned"] - met["reached"]
 
 
-def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
+def calls_of(chain: str) -> tuple[list[str], set[int]]:
     """What a process that is not killed calls, in order; and after which of them it could be: not
     after mkdir of what is there, say, which fails."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         names: list[str] = []
         succeed: set[int] = set()
         path = Path(folder) / "run.lcc"
-        if resumed:
-            begin(path)
+        begin(path, chain)
         with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
-            work(path, lambda *_: None, resumed)
+            work(path, lambda *_: None, chain)
         return names, succeed
 
 
 class Trap:
     """Kills its own process before or after call ``number``, counted over all that write."""
 
-    def __init__(self, when: str, number: int) -> None:
-        self.when, self.number = when, number
+    def __init__(self, when: str, number: int, name: str) -> None:
+        self.when, self.number, self.name = when, number, name
+
+    def __repr__(self) -> str:
+        return f"{self.when} call {self.number}, {self.name}"
 
     def before(self, name: str) -> None:
         """To be called before each call."""
@@ -106,29 +124,15 @@ class Trap:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def traps(names: list[str], succeed: set[int], share: int) -> list[Trap]:
-    """For a share of these calls. Of two calls one is reached before and the other one after it,
-    where the share is 2."""
-    before, after = range(len(names)), sorted(succeed)
-    return [
-        *(Trap("before", number) for number in before[::share]),
-        *(Trap("after", number) for number in after[share - 1 :: share]),
-    ]
-
-
-def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Counter[str]) -> bool:
-    """Save, be killed, look. Returns whether the process was killed.
-
-    resumed: the chain had records before. trap, seconds: when it is killed.
-    """
+def one_kill(chain: str, trap: Trap | None, rng: random.Random, met: Counter[str]) -> bool:
+    """Save, be killed, look. Returns whether the process was killed; without a trap at a random
+    time."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
-        noted: dict[int, str] = {}
-        if resumed:
-            noted |= begin(path)
-        child = Child(lambda tell: trapped(trap, path, tell, resumed))
+        noted = begin(path, chain)
+        child = Child(lambda tell: trapped(trap, path, tell, chain))
         follower, followed = codec.Follower(path), dict[int, str]()
-        limit = float("inf") if seconds is None else time.monotonic() + seconds
+        limit = float("inf") if trap else time.monotonic() + rng.uniform(0, LIFETIME)
         while not child.has_ended():
             follow(follower, followed)
             if time.monotonic() >= limit:
@@ -139,13 +143,13 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         assert code in (0, -signal.SIGKILL), "the process that saves failed"
         met["killed" if code else "not killed in time"] += 1
         met["steps told"] += len(noted)
-        with attempt(met, trap and vars(trap), seconds):
+        with attempt(met, trap, f"chain: {chain}"):
             follow(follower, followed)
             met["steps followed"] += len(followed)
             assert not noted or (follower.step or 0) >= max(noted), "the follower is behind"
             wrong = [step for step in followed if followed[step] != noted.get(step, followed[step])]
             assert not wrong, f"the follower had another state of {wrong}"
-            check(path, noted, resumed)
+            check(path, noted, chain)
             follow(follower, followed)
             assert follower.step == 1000
             assert followed[1000] == digest_of(codec.Chain(path).at(1000).track.arrays)
@@ -162,30 +166,32 @@ def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
         followed[update.step] = digest_of(update.position.track.arrays)
 
 
-def begin(path: Path) -> dict[int, str]:
-    """A chain that the process is to go on with; its steps and the digests of their tracks."""
+def begin(path: Path, chain: str) -> dict[int, str]:
+    """The chain that the process is to go on with; its steps and the digests of their tracks."""
+    if chain == "new":
+        return {}
     with codec.Checkpointer(path, bits=2) as checkpoints:
         return dict(saves(checkpoints, range(2)))
 
 
-def work(path: Path, tell: Tell, resumed: bool) -> None:
+def work(path: Path, tell: Tell, chain: str) -> None:
     """What the process does."""
-    with codec.Checkpointer(path, bits=2, resume=True, **RESUMED[resumed]) as checkpoints:
+    with codec.Checkpointer(path, bits=2, resume=True, **SETTINGS[chain]) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         for step, digest in saves(checkpoints, range(first, first + STEPS)):
             tell(step, digest)
 
 
-def trapped(trap: Trap | None, path: Path, tell: Tell, resumed: bool) -> None:
+def trapped(trap: Trap | None, path: Path, tell: Tell, chain: str) -> None:
     """The same in a process with a trap, which has no way out of it."""
     if trap:
         Calls(trap.before, trap.after).__enter__()
-    work(path, tell, resumed)
+    work(path, tell, chain)
 
 
-def check(path: Path, noted: dict[int, str], resumed: bool) -> None:
+def check(path: Path, noted: dict[int, str], chain: str) -> None:
     """Raise unless the steps to keep restore as they were told of, and the chain can go on."""
-    if resumed:
+    if chain == "old":
         steps = codec.Chain(path).steps
         assert len(steps) >= min(KEPT, len(noted)), "steps were removed that had to stay"
         noted = {step: digest for step, digest in noted.items() if step >= steps[-KEPT:][0]}

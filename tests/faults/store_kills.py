@@ -42,11 +42,9 @@ from common import (
     attempt,
     check_told,
     digest_of,
-    in_words,
-    options_of,
     state_of,
 )
-from kills import Trap, traps
+from kills import Trap, kill_all
 
 import codec
 from codec.errors import ChainNotFoundError, SkippedRecordWarning
@@ -66,38 +64,13 @@ Act = Callable[[str, Tell], None]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all rounds; returns how often a call was missed, or something was lost or wrong."""
-    options = options_of(
-        __doc__,
-        arguments,
-        random=(50, "rounds of random times only"),
-        every=(1, "of so many calls one is planned"),
-        seed=(0, "of the random times"),
-    )
     codec.warm_up()
     gc.freeze()  # else each fork would copy what its garbage collector looks at
     logging.getLogger("codec").setLevel(logging.ERROR)
     warnings.simplefilter("error", SkippedRecordWarning)
-    rng, met, calls = random.Random(options.seed), Counter[str](), Counter[str]()
     with s3.server() as port:
         os.environ.update(s3.environment(port))
-        planned: list[tuple[str, Trap, str]] = []
-        for beginning in BEGINNINGS:
-            names, succeed = calls_of(beginning)
-            calls.update(names)
-            for trap in traps(names, succeed, 1):
-                place = f"{trap.when} call {trap.number}, {names[trap.number]}"
-                planned.append((beginning, trap, place))
-        for beginning, trap, place in planned[:: options.every]:
-            met["planned"] += 1
-            if one_round(beginning, trap, place, rng, met):
-                met["reached"] += 1
-            else:
-                print(f"MISSED: {place}, chain: {beginning}")
-        for number in range(options.random):
-            one_round(rng.choice(BEGINNINGS), None, f"round {number}", rng, met)
-    print(in_words(calls), "calls")
-    print(in_words(met))
-    return met["WRONG"] + met["planned"] - met["reached"]
+        return kill_all(__doc__, arguments, BEGINNINGS, calls_of, one_round)
 
 
 def calls_of(beginning: str) -> tuple[list[str], set[int]]:
@@ -134,9 +107,7 @@ def note_writes(before: Told, after: Told) -> None:
         setattr(Remote, name, noted(name, getattr(Remote, name)))
 
 
-def one_round(
-    beginning: str, trap: Trap | None, place: str, rng: random.Random, met: Counter[str]
-) -> bool:
+def one_round(beginning: str, trap: Trap | None, rng: random.Random, met: Counter[str]) -> bool:
     """Save, follow, read; be killed; look. Returns whether the writer was killed.
 
     beginning: the chain that it finds. trap: for the writer; without one it is killed at a random
@@ -149,7 +120,7 @@ def one_round(
         work(url, tell)
 
     before = met["writers killed"]
-    with attempt(met, place, f"chain: {beginning}"), Round(beginning, met) as this:
+    with attempt(met, trap, f"chain: {beginning}"), Round(beginning, met) as this:
         this.start("writer", trapped, None if trap else rng.uniform(0, LIFETIME))
         for kind, act in WATCHERS.items():
             this.start(kind, act, rng.choice([None, rng.uniform(0, LIFETIME)]))

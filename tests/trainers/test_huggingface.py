@@ -20,13 +20,13 @@ from codec.errors import (
     StepOrderError,
 )
 from codec.rerun import restore as rerun
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 EXACT = {"policy": {"*": "exact"}}
 Make = Callable[..., Any]
-Differences = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +104,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_beside_the_checkpoints_which_stay_the_same(
-    make: Make, hf: Any, alone: Any, differences: Differences
-) -> None:
+def test_beside_the_checkpoints_which_stay_the_same(make: Make, hf: Any, alone: Any) -> None:
     """Same files, same bytes with and without it; a record at each, equal to it."""
     both = make(hf.Chain("run.lcc", **EXACT), hf.Chain("lossy.lcc", bits=3, every=3))
     both.train()
     assert len(alone[1]) > 20
-    assert differences(contents(Path("out")), alone[1]) == []
+    assert same(contents(Path("out")), alone[1])
 
     assert codec.Chain("run.lcc").steps == (2, 4, 5)
     for step in (2, 4, 5):
@@ -133,7 +131,7 @@ def test_beside_the_checkpoints_which_stay_the_same(
         pass
 
 
-def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any, differences: Differences) -> None:
+def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any) -> None:
     """The chain goes back to the Trainer's checkpoint, and ends as if nothing had been."""
     failing = make(hf.Chain("run.lcc", every=1, **EXACT), hf.Fails(3))
     with pytest.raises(ZeroDivisionError):
@@ -145,7 +143,7 @@ def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any, differences: D
         again.train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 5)
     assert codec.Chain("run.lcc/until-3.lcc").steps == (1, 2, 3)
-    assert differences(dict(codec.restore("run.lcc")["model"]), dict(alone[0])) == []
+    assert same(dict(codec.restore("run.lcc")["model"]), dict(alone[0]))
 
 
 def test_begun_again_and_closed_after_a_failure(make: Make, hf: Any) -> None:
@@ -304,7 +302,7 @@ GRADIENTS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("stops", "settings"), GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients_resume_to_the_last_bit(
-    make: Make, hf: Any, differences: Differences, stops: tuple[int, ...], settings: dict[str, Any]
+    make: Make, hf: Any, stops: tuple[int, ...], settings: dict[str, Any]
 ) -> None:
     """With dropout; weights, moments, schedule, logs and random states, without a checkpoint of
     the Trainer's own. The training fails, and may fail again."""
@@ -323,18 +321,18 @@ def test_gradients_resume_to_the_last_bit(
             with pytest.raises(ZeroDivisionError):
                 trainer.train(resume_from_checkpoint=folder)
             assert codec.Chain("run.lcc").steps == tuple(range(1, stop))
-    assert differences(end_of(trainer), end_of(alone)) == []
+    assert same(end_of(trainer), end_of(alone))
     entries = codec.Chain("run.lcc").entries
     assert [e.step for e in entries] == list(range(1, last + 1))
     assert [e.step for e in entries if e.kind == "base"] == [1, *stops]
     assert all(e.nbytes < 0.6 * entries[0].nbytes for e in entries if e.kind == "delta")
     weights = rerun("run.lcc", make(**settings).create_optimizer())["model"]
-    assert differences(dict(weights), dict(alone.model.state_dict())) == []
+    assert same(dict(weights), dict(alone.model.state_dict()))
 
 
 @pytest.mark.parametrize("settings", [EXACT, {}], ids=["exact", "lossy"])
 def test_a_chain_in_place_of_the_trainer_s_checkpoints(
-    make: Make, hf: Any, differences: Differences, settings: dict[str, Any]
+    make: Make, hf: Any, settings: dict[str, Any]
 ) -> None:
     """Killed, and gone on from the chain alone: exactly, or closely."""
     own = {"save_strategy": "no", "logging_steps": 1, "max_steps": 8, "width": 64}
@@ -350,7 +348,7 @@ def test_a_chain_in_place_of_the_trainer_s_checkpoints(
     assert not list(Path("out").glob("checkpoint-*"))
     end, expected = end_of(trainer), end_of(alone)
     if settings:
-        assert differences(end, expected) == []
+        assert same(end, expected)
     assert end["scheduler"] == expected["scheduler"]
     assert torch.equal(end["random"], expected["random"])
     losses, others = (torch.tensor([loss for _, loss, _ in x["losses"]]) for x in (end, expected))
@@ -361,9 +359,7 @@ def test_a_chain_in_place_of_the_trainer_s_checkpoints(
         hf.Chain("plain.lcc", whole=True).checkpoint(make(**own))
 
 
-def test_gradients_every_few_steps(
-    make: Make, hf: Any, alone: Any, differences: Differences
-) -> None:
+def test_gradients_every_few_steps(make: Make, hf: Any, alone: Any) -> None:
     """Beside checkpoints of the Trainer, from which a training may resume too."""
     chain = hf.Chain("run.lcc", gradients=True, every=2)
     with pytest.raises(ZeroDivisionError):
@@ -379,7 +375,7 @@ def test_gradients_every_few_steps(
     assert chain.checkpoint(trainer, 2) == folder
     assert not Path(folder, "old").exists()
     trainer.train(resume_from_checkpoint=folder)
-    assert differences(dict(trainer.model.state_dict()), dict(alone[0])) == []
+    assert same(dict(trainer.model.state_dict()), dict(alone[0]))
     with pytest.raises(OptimizerMismatchError):
         chain.checkpoint(make(optim="sgd"))
 
