@@ -319,14 +319,3 @@ def test_the_pins_are_what_the_package_allows() -> None:
     assert len(asked) > 15
     for requirement in asked:
         assert requirement.specifier.contains(pins[requirement.name]), requirement
-
-
-def test_what_is_no_path(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.chdir(tmp_path)
-    named = pointer.Pointer("run.lcc", 1, "ab")
-    takers = [lambda path: ChainRun(path, False, {}), lambda path: pointer.write(path, named)]
-    for path in (None, 3, b"x", "", "a\0b", Path("a\ud800")):
-        for ask in (*takers, pointer.check_place, pointer.read):
-            with pytest.raises(codec.SettingsError, match="a path is"):
-                ask(path)
-    assert not list(tmp_path.iterdir())
