@@ -53,7 +53,10 @@ INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1)
 NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
-ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ContextCode: ["code", "sizes"]}
+FIELDS: dict[type[Payload], list[str]] = {
+    PrefixCode: ["words", "streams", "stream_elements", "table"],
+    ContextCode: ["code", "matrices", "sizes", "shared"],
+}
 
 ONE = Selection("model/w")
 
@@ -178,8 +181,8 @@ class Samples:
             if size < 70_000:
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
         self._add(rng, 3000, 0.7, Coding(3))
-        assert {type(e.payload) for e in self.encoded} >= ARRAYS.keys() - {Constant}
-        self.packed = [e.table for e in self.encoded if e.table]
+        assert {type(e.payload) for e in self.encoded} >= FIELDS.keys()
+        self.tables = [e.table for e in self.encoded if e.table]
 
     def _add(self, rng: np.random.Generator, size: int, share: float, coding: Coding) -> None:
         w = rng.normal(size=size).astype(np.float32)
@@ -307,28 +310,15 @@ class Samples:
     def decode(self, rng: random.Random) -> None:
         """An encoding of which some was changed."""
         e = rng.choice(self.encoded)
-        changes, payload_changes = dict[str, Any](), dict[str, Any]()
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(8)
-            if how < 3:
-                payload_changes |= self._payload_changes(e.payload, rng)
-            elif how == 3:
-                changes["levels"] = change_array(e.levels.copy(), rng)
-            elif how == 4:
-                changes["shape"] = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
+            if how < 5 and e.payload:
+                e = dataclasses.replace(e, payload=self._other_payload(e.payload, rng))
             elif how == 5:
-                changes["payload"] = rng.choice(
-                    [Constant(), None, rng.choice(self.encoded).payload]
-                )
-            elif how == 6:
-                changes["levels"] = reshaped(e.levels, rng)
+                shape = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
+                e = dataclasses.replace(e, shape=shape)
             else:
-                names = ARRAYS[type(e.payload)]
-                for name in names and [rng.choice(names)]:
-                    payload_changes[name] = reshaped(getattr(e.payload, name), rng)
-        payload = dataclasses.replace(e.payload, **payload_changes)
-        e = dataclasses.replace(e, payload=payload)
-        e = dataclasses.replace(e, **changes)
+                e = dataclasses.replace(e, levels=self._other(e.levels, rng))
         q = codec.decode(e)
         if isinstance(e.payload, PrefixCode):
             assert e.payload.streams.size == -(-q.codes.size // e.payload.stream_elements), (
@@ -337,36 +327,30 @@ class Samples:
         assert q.codes.size == np.prod(q.shape, dtype=np.int64)
         assert not q.codes.size or q.codes.max() < q.levels.size
 
-    def _payload_changes(self, payload: Payload, rng: random.Random) -> dict[str, Any]:
-        """Other values of some fields."""
-        if isinstance(payload, ContextCode) and rng.random() < 0.5:
-            sizes = change_array(payload.sizes.copy(), rng)
-            return rng.choice([{"sizes": sizes}, {"shared": rng.choice([0, 1, 8, 64, -8])}])
-        if isinstance(payload, ContextCode):
-            rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
-            matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
-            code = change_array(payload.code.copy(), rng)
-            return rng.choice([{"code": code}, {"matrices": matrices}])
-        if not isinstance(payload, PrefixCode):
-            return {}
-        name = rng.choice(["words", "streams", "a stream", "stream_elements", "table"])
-        if name == "a stream":  # more or less, and its words
-            n = rng.randrange(payload.streams.size + 1)
-            words = int(((payload.streams[:n].astype(np.int64) + 31) // 32).sum())
-            streams = np.concatenate((payload.streams[:n], np.zeros(rng.randrange(3), np.uint32)))
-            return {"streams": streams, "words": payload.words[:words]}
-        if name == "stream_elements":
-            return {name: rng.choice(INTERESTING)}
-        if name == "table":
-            return {name: self._table(rng) if rng.random() < 0.9 else None}
-        return {name: change_array(getattr(payload, name).copy(), rng)}
+    def _other_payload(self, payload: Payload, rng: random.Random) -> Any:
+        """None, that of another encoding, or one of which a field has another value."""
+        if type(payload) not in FIELDS or rng.random() < 0.2:
+            return rng.choice([Constant(), None, rng.choice(self.encoded).payload])
+        if isinstance(payload, PrefixCode) and rng.random() < 0.2:  # other streams, and their words
+            streams = payload.streams.reshape(-1)[: rng.randrange(payload.streams.size + 1)]
+            n = int(((streams.astype(np.int64) + 31) // 32).sum())
+            streams = np.concatenate((streams, np.zeros(rng.randrange(3), np.uint32)))
+            return dataclasses.replace(payload, streams=streams, words=payload.words[:n])
+        name = rng.choice(FIELDS[type(payload)])
+        return dataclasses.replace(payload, **{name: self._other(getattr(payload, name), rng)})
 
-    def _table(self, rng: random.Random) -> CodeTable:
-        table = rng.choice(self.packed)
-        if rng.random() < 0.5:
-            return table
-        lengths = change_array(table.lengths.copy(), rng)
-        return CodeTable(lengths, rng.choice([table.classes, 1, 2, 84]))
+    def _other(self, value: Any, rng: random.Random) -> Any:
+        """Another value of a field."""
+        if isinstance(value, np.ndarray):
+            return change_array(value.copy(), rng) if rng.random() < 0.7 else reshaped(value, rng)
+        if isinstance(value, CodeTable):
+            other = rng.choice(self.tables)
+            lengths = change_array(other.lengths.copy(), rng)
+            return rng.choice([other, None, CodeTable(lengths, rng.choice([value.classes, 1, 2]))])
+        if isinstance(value, tuple):  # of matrices
+            rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
+            return ((rows, rng.choice([1, 80, -1])), *value)
+        return rng.choice(INTERESTING)
 
 
 def spans_of(data: bytes, spans: Sequence[tuple[int, int]]) -> list[bytes]:
