@@ -12,13 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import codec
-from codec.errors import (
-    LockedError,
-    OptimizerMismatchError,
-    RewoundWarning,
-    ShardedError,
-    StepOrderError,
-)
+from codec import errors
 from codec.rerun import restore as rerun
 from tests.bits import same
 
@@ -139,7 +133,7 @@ def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any) -> None:
     assert codec.Chain("run.lcc").steps == (1, 2, 3)
     # The Trainer does not tell that it has failed; another one in this thread does not mind.
     again = make(hf.Chain("run.lcc", every=1, **EXACT))
-    with pytest.warns(RewoundWarning, match="goes on from step 2 and was at 3"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 2 and was at 3"):
         again.train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 5)
     assert codec.Chain("run.lcc/until-3.lcc").steps == (1, 2, 3)
@@ -151,19 +145,19 @@ def test_begun_again_and_closed_after_a_failure(make: Make, hf: Any) -> None:
     chain = hf.Chain("run.lcc", every=1)
     with pytest.raises(ZeroDivisionError):
         make(chain, hf.Fails(2)).train()
-    with pytest.raises(LockedError):
+    with pytest.raises(errors.LockedError):
         codec.Checkpointer("run.lcc", resume=True)
     with (
-        pytest.warns(RewoundWarning, match="begins again and was at 2"),
+        pytest.warns(errors.RewoundWarning, match="begins again and was at 2"),
         pytest.raises(ZeroDivisionError),
     ):
         make(chain, hf.Fails(1)).train()
     assert codec.Chain("run.lcc").steps == (1,)
     chain.close()
     codec.Checkpointer("run.lcc", resume=True).close()
-    with pytest.raises(StepOrderError, match="up to step 1; choose another directory"):
+    with pytest.raises(errors.StepOrderError, match="up to step 1; choose another directory"):
         make(hf.Chain("run.lcc", every=1)).train()
-    with pytest.warns(RewoundWarning):
+    with pytest.warns(errors.RewoundWarning):
         make(hf.Chain("run.lcc", every=2, resume=True), max_steps=2).train()
     assert codec.Chain("run.lcc").steps == (2,)
 
@@ -209,8 +203,8 @@ FINE |= {"fp16": False, "restore_callback_states_from_checkpoint": False}
     ("arguments", "gradients", "error", "message"),
     [
         ({"save_strategy": "no"}, False, codec.SettingsError, "nothing would be saved"),
-        ({"fsdp": True}, False, ShardedError, r"codec\.dcp"),
-        ({"deepspeed_plugin": object()}, False, ShardedError, r"codec\.dcp"),
+        ({"fsdp": True}, False, errors.ShardedError, r"codec\.dcp"),
+        ({"deepspeed_plugin": object()}, False, errors.ShardedError, r"codec\.dcp"),
         ({"world_size": 2}, True, codec.SettingsError, "gradients=True is for a"),
         ({"fp16": True}, True, codec.SettingsError, "gradients=True does not"),
         (
@@ -366,7 +360,7 @@ def test_gradients_every_few_steps(make: Make, hf: Any, alone: Any) -> None:
         make(chain, hf.Fails(5), save_steps=3).train()
     assert codec.Chain("run.lcc").steps == (2, 4)
     chain = hf.Chain("run.lcc", gradients=True, every=2)
-    with pytest.warns(RewoundWarning, match="goes on from step 3 and was at 4"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 3 and was at 4"):
         make(chain, save_steps=3).train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (2, 4, 5)
     folder = chain.checkpoint(make(), 4)
@@ -376,7 +370,7 @@ def test_gradients_every_few_steps(make: Make, hf: Any, alone: Any) -> None:
     assert not Path(folder, "old").exists()
     trainer.train(resume_from_checkpoint=folder)
     assert same(dict(trainer.model.state_dict()), dict(alone[0]))
-    with pytest.raises(OptimizerMismatchError):
+    with pytest.raises(errors.OptimizerMismatchError):
         chain.checkpoint(make(optim="sgd"))
 
 

@@ -27,25 +27,13 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 
 import codec
-from codec import version
+from codec import errors, version
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed, newest_step
 from codec.dcp.chunks import fit_records, tree_name
 from codec.dcp.files import is_name, step_at
 from codec.dcp.rank_writer import RankWriter
 from codec.dcp.reader import resume_from
-from codec.errors import (
-    ChainNotFoundError,
-    DigestError,
-    LockedError,
-    MalformedRecordError,
-    ParentError,
-    SettingsError,
-    SourceError,
-    StepOrderError,
-    TrackDigestError,
-    TruncatedRecordError,
-)
 from codec.record import record as records
 from codec.record.settings import Overrides
 from codec.scheme.coding import Coding
@@ -297,7 +285,7 @@ def test_an_exact_training_stays_exact(tmp_path: Path) -> None:
     assert len(needed(tmp_path / "2")) > 1
     with pytest.raises(CheckpointException) as error:
         save_trained(tmp_path, 4, policy={"model.head": "bits=2"})
-    assert isinstance(fault(error), SettingsError)
+    assert isinstance(fault(error), errors.SettingsError)
     for text in (
         "'model.w', 'optim.state.w.exp_avg', 'optim.state.w.exp_avg_sq': exact in this chain",
         "with policy={'model.head': 'bits=2'} lossy by default",
@@ -360,17 +348,17 @@ def test_what_is_missing_or_damaged_is_named(policy: Any, tmp_path: Path) -> Non
         assert all(word in str(fault(error)) for word in words), fault(error)
 
     steps[1].rename(tmp_path / "away")
-    refused(ParentError, "step-3", "no longer holds step-2")
+    refused(errors.ParentError, "step-3", "no longer holds step-2")
     (tmp_path / "away").rename(steps[1])
     (parent,) = steps[1].glob("*.delta.safetensors")
     data = parent.read_bytes()
     parent.unlink()
-    refused(ParentError, parent.name, "is missing", "step-3")
+    refused(errors.ParentError, parent.name, "is missing", "step-3")
     parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    refused(DigestError, parent.name)
+    refused(errors.DigestError, parent.name)
     (other,) = steps[2].glob("*.delta.safetensors")
     parent.write_bytes(other.read_bytes())
-    refused(MalformedRecordError, parent.name, "delta of step 1")
+    refused(errors.MalformedRecordError, parent.name, "delta of step 1")
     parent.write_bytes(data)
     load(steps[2])
     for file in steps[0].iterdir():
@@ -435,7 +423,7 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: Patch) -> None
     monkeypatch.setattr(ChainWriter, "finish", overtaken)
     with pytest.raises(CheckpointException) as error:
         save_step(ChainWriter(bits=2), tmp_path / "1", 1)
-    assert isinstance(fault(error), StepOrderError)
+    assert isinstance(fault(error), errors.StepOrderError)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
@@ -488,7 +476,7 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     for seed in (3, 4):
         with pytest.raises(CheckpointException, match="Without resume=") as error:
             save_step(writer, tmp_path / f"{seed}", seed)
-        assert isinstance(fault(error), ParentError)
+        assert isinstance(fault(error), errors.ParentError)
         assert "no longer holds 1" in str(fault(error))
     (tmp_path / "away").rename(tmp_path / "1")
     (parent,) = (tmp_path / "2").glob("*.delta.safetensors")
@@ -496,7 +484,7 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     parent.write_bytes(data[:-1])
     with pytest.raises(CheckpointException, match="Without resume=") as error:
         save_step(writer, tmp_path / "3", 3)
-    assert isinstance(fault(error), TruncatedRecordError)
+    assert isinstance(fault(error), errors.TruncatedRecordError)
     parent.write_bytes(data)
     save_step(writer, tmp_path / "3", 3)
     assert len(needed(tmp_path / "3")) == 3
@@ -540,8 +528,8 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
         with pytest.raises(codec.ChainError, match=named):
             needed(step)
         refused(step, codec.ChainError, named)
-    refused(tmp_path / "none", ChainNotFoundError, "there is no such directory")
-    refused(tmp_path, ChainNotFoundError, r"\['1'\]: load one of these")
+    refused(tmp_path / "none", errors.ChainNotFoundError, "there is no such directory")
+    refused(tmp_path, errors.ChainNotFoundError, r"\['1'\]: load one of these")
 
 
 @pytest.mark.parametrize(
@@ -570,8 +558,8 @@ def test_metadata_cannot_lead_elsewhere(of: dict[str, Any], tmp_path: Path) -> N
     (step / ".metadata").write_bytes(pickle.dumps(metadata))
     with pytest.raises(CheckpointException) as error:
         dcp.load({"w": torch.zeros(9)}, storage_reader=ChainReader(step))
-    assert isinstance(fault(error), SourceError)
-    with pytest.raises(SourceError):
+    assert isinstance(fault(error), errors.SourceError)
+    with pytest.raises(errors.SourceError):
         needed(step)
 
 
@@ -756,7 +744,7 @@ def test_refuses(tmp_path: Path) -> None:
     dcp.save(state_of(1), storage_writer=writer)
     with pytest.raises(CheckpointException, match="which is never overwritten") as error:
         dcp.save(state_of(1), storage_writer=writer)
-    assert isinstance(fault(error), StepOrderError)
+    assert isinstance(fault(error), errors.StepOrderError)
     with pytest.raises(CheckpointException, match="checkpoint_id"):
         dcp.save({}, storage_writer=ChainWriter(bits=2))
     with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
@@ -779,9 +767,9 @@ def test_refuses(tmp_path: Path) -> None:
     with pytest.raises(CheckpointException, match="Unicode"):
         dcp.save({"\ud800": 1}, storage_writer=writer, checkpoint_id=tmp_path / "2")
     dcp.save({"a": torch.ones(9)}, checkpoint_id=tmp_path / "plain")
-    with pytest.raises(SourceError, match="DCP's own reader"):
+    with pytest.raises(errors.SourceError, match="DCP's own reader"):
         needed(tmp_path / "plain")
-    with pytest.raises(ChainNotFoundError):
+    with pytest.raises(errors.ChainNotFoundError):
         needed(tmp_path / "nothing")
     names = {"", ".", "..", "a/b", "a\\b", "\0", 3}
     assert not any(map(is_name, names))
@@ -809,7 +797,7 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_errors_reach_other_ranks() -> None:
     """DCP pickles them: one that cannot be put together again would leave the others waiting."""
-    error = TrackDigestError("a file", "this", "that")
+    error = errors.TrackDigestError("a file", "this", "that")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), str(error))
     assert (again.where, again.expected, again.found) == ("a file", "this", "that")
@@ -919,7 +907,7 @@ def test_two_saves_at_once(at: str, thread: bool, tmp_path: Path, monkeypatch: P
     save(1)
     refused, saved = ("2", "1") if at == "a stage" else ("1", "2")
     assert list(failures) == [refused]
-    assert isinstance(failures[refused].failures[0][0], LockedError)
+    assert isinstance(failures[refused].failures[0][0], errors.LockedError)
     assert "two saves at once" in str(failures[refused])
     assert not (tmp_path / refused / ".metadata").exists()
     assert load(tmp_path / saved)["epoch"] == int(saved)
@@ -948,7 +936,7 @@ def test_a_state_that_no_thread_takes(monkeypatch: Patch) -> None:
     monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
     writer = ChainWriter(bits=2)
     writer.stage(state_of(1))
-    with pytest.raises(LockedError, match="never saved"):
+    with pytest.raises(errors.LockedError, match="never saved"):
         writer.stage(state_of(2))
     writer.stage(state_of(2))
 
