@@ -13,6 +13,7 @@ import re
 import select
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -61,6 +62,13 @@ def attempt(met: Counter[str], *what: object) -> Iterator[None]:
 def in_words(met: Mapping[str, int]) -> str:
     """How often each was met."""
     return ", ".join(f"{n} {what}" for what, n in sorted(met.items()))
+
+
+@contextlib.contextmanager
+def new_path() -> Iterator[Path]:
+    """Of a chain, alone in a directory that goes at the end."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder) / "run.lcc"
 
 
 class Child:

@@ -32,7 +32,6 @@ from typing import Any
 from unittest import mock
 
 from common import (
-    MEMORY,
     READING,
     WRITING,
     Calls,
@@ -40,6 +39,7 @@ from common import (
     chain_of,
     check_told,
     in_words,
+    new_path,
     options_of,
     saves,
     state_of,
@@ -128,8 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:
     """Returns whether there was such a call."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, attempt(met, what, refusal):
-        TASKS[what](Path(folder) / "run.lcc", refusal, met)
+    with new_path() as path, attempt(met, what, refusal):
+        TASKS[what](path, refusal, met)
     met["calls refused"] += bool(refusal.met)
     return bool(refusal.met)
 
@@ -365,8 +365,7 @@ def file_size(nbytes: int, process: int = 0) -> Iterator[None]:
 
 def small_files(met: Counter[str], stride: int) -> None:
     """Every size that a record may reach before the disk is full."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path) as checkpoints:
             noted, step = dict(saves(checkpoints, range(1))), 1
             for nbytes in range(0, 20_000, 97 * stride):
@@ -385,8 +384,7 @@ def small_files(met: Counter[str], stride: int) -> None:
 
 def small_files_of_another_process(met: Counter[str], stride: int) -> None:
     """Saved asynchronously: told by the next call, which saves nothing; then it goes on."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path, asynchronous=True) as checkpoints:
             assert checkpoints.save(0, state_of(0)).nbytes
             process = checkpoints._recorder._process.pid  # type: ignore[union-attr]

@@ -20,7 +20,6 @@ import resource
 import socket
 import struct
 import sys
-import tempfile
 import time
 import warnings
 import zipfile
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import MEMORY, Child, Tell, chain_of, options_of, resealed
+from common import Child, Tell, chain_of, new_path, options_of, resealed
 
 import codec
 from codec.errors import SkippedRecordWarning
@@ -81,8 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def one_case(name: str, limit: float) -> tuple[str, float, float]:
     """What was wrong, if anything; seconds and megabytes it took. limit: of the seconds."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         path.mkdir()
         if make(name, path):
             return "WRONG: could not be made", 0.0, 0.0
@@ -188,9 +186,9 @@ def filled(unit: bytes, before: bytes, after: bytes, nbytes: int) -> bytes:
 @functools.cache
 def files_of(steps: int, **settings: Any) -> dict[str, bytes]:
     """The records of a real chain."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        chain_of(Path(folder), steps, **settings)
-        return {file.name: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
+    with new_path() as path:
+        chain_of(path, steps, **settings)
+        return {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
 
 
 def real(path: Path, steps: int, **settings: Any) -> None:

@@ -19,7 +19,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from common import MEMORY, attempt, in_words, options_of
+from common import attempt, in_words, new_path, options_of
 from savers import Distributed, Gradients, InBackground, InProcess, InStore, Saver
 from torch.distributed.checkpoint.api import CheckpointException
 
@@ -136,8 +135,8 @@ def interrupted(saver: Saver, step: int, how: Any, met: Counter[str]) -> None:
 @cache
 def length_of(kind: type[Saver]) -> list[int]:
     """The codec's instructions in each of the first saves."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        saver, lengths = kind(Path(folder) / "run.lcc"), []
+    with new_path() as path:
+        saver, lengths = kind(path), []
         for step in range(LATER):
             with Interrupt(sys.maxsize, InterruptedSaveError) as whole:
                 saver.save(step)
@@ -151,8 +150,8 @@ def one_chain(
     kind: type[Saver], hows: list[Callable[[], Any]], later: int, met: Counter[str]
 ) -> None:
     """Interrupt saves of one chain, each followed by later saves; then look."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        saver, step = kind(Path(folder) / "run.lcc"), 0
+    with new_path() as path:
+        saver, step = kind(path), 0
         with attempt(met, kind.__name__, saver.told):
             for how in hows:
                 saver.save(step)

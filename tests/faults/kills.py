@@ -17,14 +17,12 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from common import (
-    MEMORY,
     STEPS,
     Calls,
     Child,
@@ -33,6 +31,7 @@ from common import (
     check_told,
     digest_of,
     in_words,
+    new_path,
     options_of,
     saves,
     state_of,
@@ -93,10 +92,8 @@ def kill_all(
 def calls_of(chain: str) -> tuple[list[str], set[int]]:
     """What a process that is not killed calls, in order; and after which of them it could be: not
     after mkdir of what is there, say, which fails."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        names: list[str] = []
-        succeed: set[int] = set()
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
+        names, succeed = list[str](), set[int]()
         begin(path, chain)
         with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
             work(path, lambda *_: None, chain)
@@ -127,8 +124,7 @@ class Trap:
 def one_kill(chain: str, trap: Trap | None, rng: random.Random, met: Counter[str]) -> bool:
     """Save, be killed, look. Returns whether the process was killed; without a trap at a random
     time."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         noted = begin(path, chain)
         child = Child(lambda tell: trapped(trap, path, tell, chain))
         follower, followed = codec.Follower(path), dict[int, str]()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import MEMORY, Child, Tell, attempt, in_words, options_of
+from common import Child, Tell, attempt, in_words, new_path, options_of
 from torch import nn
 
 import codec
@@ -65,23 +64,21 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     rng, met = random.Random(options.seed), Counter[str]()
     alone: list[Told] = []
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        weights = train(Path(folder) / "run.lcc", {}, lambda *told: alone.append(told))
+    with new_path() as path:
+        weights = train(path, {}, lambda *told: alone.append(told))
     losses = {step: loss for _, step, loss in alone}
     for way in cycle(WAYS):
         if met["killed by SIGKILL"] + met["killed by SIGTERM"] >= options.kills:
             break
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            path = Path(folder) / "run.lcc"
-            with attempt(met, way):
-                seen, end = killed_often(path, WAYS[way], rng, met)
-                if way == "exact":
-                    assert seen == losses, "losses differ"
-                    assert end == weights, "weights differ"
-                assert codec.verify(path).ok, codec.verify(path).problems
-                assert codec.Chain(path).steps == (*range(STEPS),)
-                assert not list(path.glob(".lcc-*")), "a temporary file was left behind"
-                met[f"trainings that ended, {way}"] += 1
+        with new_path() as path, attempt(met, way):
+            seen, end = killed_often(path, WAYS[way], rng, met)
+            if way == "exact":
+                assert seen == losses, "losses differ"
+                assert end == weights, "weights differ"
+            assert codec.verify(path).ok, codec.verify(path).problems
+            assert codec.Chain(path).steps == (*range(STEPS),)
+            assert not list(path.glob(".lcc-*")), "a temporary file was left behind"
+            met[f"trainings that ended, {way}"] += 1
     print(in_words(met))
     return met["WRONG"]
 

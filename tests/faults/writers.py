@@ -16,7 +16,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
 import warnings
 import zipfile
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from common import (
-    MEMORY,
     Child,
     Tell,
     attempt,
@@ -33,6 +31,7 @@ from common import (
     check_told,
     digest_of,
     in_words,
+    new_path,
     options_of,
     saves,
     state_of,
@@ -69,8 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def two_writers(rounds: int, met: Counter[str]) -> None:
     """They race for a chain; who gets it saves, is killed, and the next round goes on."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         noted: dict[int, str] = {}
         for number in range(rounds):
             reading, writing = os.pipe()
@@ -106,8 +104,7 @@ def two_writers(rounds: int, met: Counter[str]) -> None:
 
 def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
     """What is read at any time was saved before, and is whole."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path) as checkpoints:
             expected = dict(saves(checkpoints, range(1)))
         wait, go_on = os.pipe()  # a byte for each read that has ended
@@ -169,10 +166,11 @@ def read_beside(
 def clocks(rng: random.Random, met: Counter[str]) -> None:
     """Time goes backwards or stands still, and files are of any date."""
     real = time.time, time.time_ns
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        usual, odd = Path(folder) / "usual.lcc", Path(folder) / "odd.lcc"
+    with new_path() as usual:
+        odd = usual.with_name("odd.lcc")
         noted = chain_of(usual, 9)
-        codec.Chain(usual).pack(Path(folder) / "usual.lcc.zip")
+        zips = [path.with_suffix(".zip") for path in (usual, odd)]
+        codec.Chain(usual).pack(zips[0])
         now = 4e9
         try:
             for step in range(9):
@@ -186,12 +184,12 @@ def clocks(rng: random.Random, met: Counter[str]) -> None:
                 check_told(odd, {s: noted[s] for s in range(step + 1)})
                 assert codec.verify(odd).ok
                 met["steps of a clock that jumps"] += 1
-            codec.Chain(odd).pack(Path(folder) / "odd.lcc.zip")
+            codec.Chain(odd).pack(zips[1])
         finally:
             time.time, time.time_ns = real
         for file in usual.glob("*.safetensors"):
             assert file.read_bytes() == (odd / file.name).read_bytes(), file.name
-        one, two = ((Path(folder) / f"{n}.lcc.zip").read_bytes() for n in ("usual", "odd"))
+        one, two = map(Path.read_bytes, zips)
         assert one == two, "archives differ"
         with zipfile.ZipFile(io.BytesIO(one)) as archive:
             dates: set[Any] = {info.date_time for info in archive.infolist()}
