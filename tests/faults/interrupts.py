@@ -168,8 +168,7 @@ def one_chain(
                 step += 1
             saver.close()
             saver.check()
-            return
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # where it has not come so far
             saver.close()
 
 

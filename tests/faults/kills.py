@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from common import (
     STEPS,
@@ -40,7 +41,7 @@ from common import (
 import codec
 
 KEPT = 3  # steps
-SETTINGS = {"new": {}, "old": {"keep_steps": KEPT, "base_every": 2}}  # of chains
+SETTINGS: dict[str, dict[str, Any]] = {"new": {}, "old": {"keep_steps": KEPT, "base_every": 2}}
 LIFETIME = 0.03  # seconds, about, of a process that is not killed
 
 CallsOf = Callable[[str], tuple[list[str], set[int]]]
