@@ -109,6 +109,6 @@ class Ways:
         for track in (self.careful.state, self.applied, self.into, self.followed.arrays):
             assert same(track, self.stepping.state)
         assert step.sums == digest_sums(self.stepping.track.layout, self.stepping.state)
-        for one in (self.followed, self.stepping.track, self.careful.track):
-            assert one.sums == step.sums
+        for each in (self.followed, self.stepping.track, self.careful.track):
+            assert each.sums == step.sums
         return step
