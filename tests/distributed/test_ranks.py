@@ -536,17 +536,6 @@ def overlap(folder: Path) -> None:
         same(loaded(folder / f"{step}", state), whole(tracks), step)
 
 
-def alone(folder: Path) -> None:
-    """A step without collectives would be whole on some ranks only."""
-    with pytest.raises(codec.SettingsError, match="use_collectives=False"):
-        dcp.save(
-            {"w": torch.ones(9)},
-            storage_writer=ChainWriter(),
-            checkpoint_id=folder / "0",
-            use_collectives=False,
-        )
-
-
 def patterns(folder: Path) -> None:
     """A pattern may match what another rank has; one that matches nothing is refused on all."""
     rank = dist.get_rank()
@@ -588,7 +577,7 @@ def keeping(folder: Path) -> None:
 
 from_2, from_4 = partial(resharding, 2), partial(resharding, 4)
 from_2.__name__, from_4.__name__ = "from_2", "from_4"  # type: ignore[attr-defined]
-SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, deltas, contested, overlap, alone]
+SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, deltas, contested, overlap]
 SCENARIOS += [patterns, keeping, pairs]
 
 

@@ -747,6 +747,8 @@ def test_refuses(tmp_path: Path) -> None:
     assert isinstance(fault(error), errors.StepOrderError)
     with pytest.raises(CheckpointException, match="checkpoint_id"):
         dcp.save({}, storage_writer=ChainWriter(bits=2))
+    with pytest.raises((CheckpointException, codec.SettingsError), match="use_collectives=False"):
+        save_step(ChainWriter(), tmp_path / "alone", 1, use_collectives=False)
     with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
         pickle.dumps(writer)
     for wrong, message in (
