@@ -6,15 +6,12 @@ equal the joined tracks of its chunks, to the last bit.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 import traceback
 import types
@@ -41,6 +38,7 @@ from codec.dcp.rank_writer import RankWriter, read_item
 from codec.storage import directory as storage
 from codec.storage.folder import Disk
 from tests import s3
+from tests.codec.storage.way import Way
 
 TIMEOUT = timedelta(seconds=600)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
@@ -538,17 +536,6 @@ def overlap(folder: Path) -> None:
         same(loaded(folder / f"{step}", state), whole(tracks), step)
 
 
-def alone(folder: Path) -> None:
-    """A step without collectives would be whole on some ranks only."""
-    with pytest.raises(codec.SettingsError, match="use_collectives=False"):
-        dcp.save(
-            {"w": torch.ones(9)},
-            storage_writer=ChainWriter(),
-            checkpoint_id=folder / "0",
-            use_collectives=False,
-        )
-
-
 def patterns(folder: Path) -> None:
     """A pattern may match what another rank has; one that matches nothing is refused on all."""
     rank = dist.get_rank()
@@ -590,7 +577,7 @@ def keeping(folder: Path) -> None:
 
 from_2, from_4 = partial(resharding, 2), partial(resharding, 4)
 from_2.__name__, from_4.__name__ = "from_2", "from_4"  # type: ignore[attr-defined]
-SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, deltas, contested, overlap, alone]
+SCENARIOS = [from_2, from_4, exact, owner, fsdp, full, budgets, deltas, contested, overlap]
 SCENARIOS += [patterns, keeping, pairs]
 
 
@@ -611,6 +598,7 @@ def begins(run: Path) -> None:
 def begins_again(run: Path) -> None:
     """The newest whole step is the one before: from there, and the step is saved anew."""
     assert list((run / f"{KILLED}").glob("__1_*")), "rank 1 had written its part"
+    assert not (run / f"{KILLED}" / ".metadata").exists()
     goes_on(run)
 
 
@@ -656,15 +644,17 @@ def trains(run: Path | str, resume: Path | str | None) -> None:
         assert torch.equal(back["ema"]["x"], state["ema"]["x"])
 
 
+def kill_and_go_on(first: Callable[[Path], None], then: Callable[[Path], None], run: Path) -> None:
+    """Rank 1 is killed, and the training is started again."""
+    ends = ranks(2, first, run)
+    assert ends[1] == -signal.SIGKILL
+    assert ends[0] != 0
+    assert ranks(2, then, run) == [0, 0]
+
+
 def test_a_rank_is_killed(tmp_path: Path) -> None:
-    """And the training is started again."""
-    run = tmp_path / "run"
-    first = ranks(2, begins, run)
-    assert first[1] == -signal.SIGKILL
-    assert first[0] != 0
-    whole_steps = {int(path.parent.name) for path in run.glob("*/.metadata")}
-    assert whole_steps == set(range(KILLED))
-    assert ranks(2, begins_again, run) == [0, 0]
+    """Only the steps before are whole."""
+    kill_and_go_on(begins, begins_again, tmp_path / "run")
 
 
 # The same in an object store.
@@ -675,47 +665,21 @@ PATIENT: dict[str, Any] = {"connect_timeout": 300, "read_timeout": 300}
 WITHOUT_RETRIES = {"config_kwargs": {"retries": {"max_attempts": 0}} | PATIENT}
 
 
-class Line:
-    """TCP from a port of its own to another one; cut as long as a file exists."""
-
-    def __init__(self, there: int, cut: Path) -> None:
-        self._there, self._cut = there, cut
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near = self.listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self._there))
-                for ways in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=ways, daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while (data := source.recv(2**16)) and not self._cut.exists():
-                target.sendall(data)
-        for mine in (source, target):
-            with contextlib.suppress(OSError):
-                mine.shutdown(socket.SHUT_RDWR)
-        source.close()
-
-
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An S3 server in a process of its own, with a bucket; the environment leads there.
 
-    While the file exists, nobody answers.
+    While the file CUT exists, nobody answers.
     """
     with s3.server() as port, pytest.MonkeyPatch.context() as patch:
-        cut = tmp_path_factory.mktemp("s3") / "cut"
-        line = Line(port, cut)
-        for name, value in s3.environment(line.listener.getsockname()[1]).items():
+        cut, way = tmp_path_factory.mktemp("s3") / "cut", Way(port)
+        way.at_request = way.at_answer = lambda _method, _path: cut.exists()
+        for name, value in {"CUT": str(cut), **s3.environment(way.port)}.items():
             patch.setenv(name, value)
         make = "import fsspec; fsspec.filesystem('s3').mkdir('bucket')"
         subprocess.run([sys.executable, "-c", make], check=True)  # not here: forks come
-        yield cut
-        line.listener.close()
+        yield
+        way.cut()
 
 
 def stored(folder: Path) -> None:
@@ -738,10 +702,10 @@ def kept(folder: Path) -> None:
         loaded(f"{run}/{step}", w)
 
 
-def silent(folder: Path, cut: Path) -> None:
+def silent(folder: Path) -> None:
     """Nobody answers any more while ranks write: the step is not whole, and the same writers go on
     once the store is back."""
-    run, rank = f"{BUCKET}/{folder.name}/silent", dist.get_rank()
+    run, rank, cut = f"{BUCKET}/{folder.name}/silent", dist.get_rank(), Path(os.environ["CUT"])
     writer, reference = ChainWriter(bits=2, storage_options=WITHOUT_RETRIES), Reference()
     run_writer = RankWriter.run
 
@@ -771,17 +735,10 @@ def silent(folder: Path, cut: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("scenario", [stored, kept], ids=lambda scenario: scenario.__name__)
-def test_in_an_object_store(scenario: Callable[[Path], None], cut: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("scenario", [stored, kept, silent], ids=lambda scenario: scenario.__name__)
+def test_in_an_object_store(scenario: Callable[[Path], None], tmp_path: Path) -> None:
     """See there what each of them shows."""
-    assert ranks(4, scenario, tmp_path / "run") == [0] * 4
-
-
-@pytest.mark.exhaustive
-def test_a_store_that_falls_silent(cut: Path, tmp_path: Path) -> None:
-    """See `silent`."""
-    scenario = partial(silent, cut=cut)
-    scenario.__name__ = "silent"  # type: ignore[attr-defined]
     assert ranks(4, scenario, tmp_path / "run") == [0] * 4
 
 
@@ -796,10 +753,7 @@ def goes_on_in_store(folder: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_rank_is_killed_beside_a_store(cut: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("store")
+def test_a_rank_is_killed_beside_a_store(tmp_path: Path) -> None:
     """And the training is started again."""
-    run = tmp_path / "run"
-    first = ranks(2, begins_in_store, run)
-    assert first[1] == -signal.SIGKILL
-    assert first[0] != 0
-    assert ranks(2, goes_on_in_store, run) == [0, 0]
+    kill_and_go_on(begins_in_store, goes_on_in_store, tmp_path / "run")

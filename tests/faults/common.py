@@ -1,13 +1,21 @@
-"""What the fault tests share: traps at calls to the file system, states, digests, forgery."""
+"""What the fault tests share: options, processes of their own, calls to the file system that are
+told of, states, digests, forgery."""
 
 from __future__ import annotations
 
+import argparse
 import base64
+import contextlib
 import fcntl
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+import select
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +35,89 @@ LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([A-Za-z0-9_-]{22})"\}')
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # for files whose fsync means nothing
 
 Told = Callable[[str], None]
+Tell = Callable[..., None]  # takes words
+
+
+def options_of(
+    doc: str | None, arguments: list[str] | None, **options: tuple[Any, str]
+) -> argparse.Namespace:
+    """What a script was called with; each option has a default and a help text."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    for name, (default, text) in options.items():
+        kind: Any = {"action": "store_true"} if default is False else {"type": type(default)}
+        parser.add_argument(f"--{name}", default=default, help=text, **kind)
+    return parser.parse_args(arguments)
+
+
+@contextlib.contextmanager
+def attempt(met: Counter[str], *what: object) -> Iterator[None]:
+    """Whatever this raises is told, and counted as WRONG."""
+    try:
+        yield
+    except Exception as exc:
+        met["WRONG"] += 1
+        print(f"WRONG: {', '.join(map(str, what))}: {type(exc).__name__}: {exc}")
+
+
+def in_words(met: Mapping[str, int]) -> str:
+    """How often each was met."""
+    return ", ".join(f"{n} {what}" for what, n in sorted(met.items()))
+
+
+@contextlib.contextmanager
+def new_path() -> Iterator[Path]:
+    """Of a chain, alone in a directory that goes at the end."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder) / "run.lcc"
+
+
+class Child:
+    """A fork, which takes no time to start: it does something, and tells of it in lines."""
+
+    def __init__(self, act: Callable[[Tell], object]) -> None:
+        self._reading, writing = os.pipe()
+        self._rest = b""
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._reading)
+            _end_with(act, writing)
+        os.close(writing)
+
+    def lines(self, *, wait: bool = False) -> list[str]:
+        """Those that are new; wait: until there is one, or the end."""
+        lines: list[str] = []
+        while select.select([self._reading], [], [], None if wait and not lines else 0)[0]:
+            if not (data := os.read(self._reading, 2**16)):
+                break
+            *more, self._rest = (self._rest + data).split(b"\n")
+            lines += map(bytes.decode, more)
+        return lines
+
+    def has_ended(self) -> bool:
+        """Whether there will be no more lines."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._pid, options) is not None
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Whatever it does, or with another signal."""
+        os.kill(self._pid, number)
+
+    def code(self) -> int:
+        """Its exit code once it has ended, or the negative signal. Call this once."""
+        os.close(self._reading)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _end_with(act: Callable[[Tell], object], writing: int) -> None:
+    def tell(*words: object) -> None:
+        os.write(writing, " ".join(map(str, words)).replace("\n", " ").encode() + b"\n")
+
+    try:
+        act(tell)
+        os._exit(0)
+    except BaseException as exc:
+        print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
+        os._exit(1)
 
 
 class Calls:

@@ -12,7 +12,6 @@ system that is full.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import errno
@@ -32,16 +31,24 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import torch
-import torch.distributed.checkpoint as dcp
-from common import MEMORY, READING, WRITING, Calls, chain_of, check_told, saves, state_of
+from common import (
+    READING,
+    WRITING,
+    Calls,
+    attempt,
+    chain_of,
+    check_told,
+    in_words,
+    new_path,
+    options_of,
+    saves,
+    state_of,
+)
+from savers import Distributed, Gradients, Saver
 from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
-from codec import rerun
-from codec.dcp import ChainReader, ChainWriter
 from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning, StepOrderError
-from codec.rerun import GradientCheckpointer
 from codec.saving import process
 from codec.storage import directory
 
@@ -95,12 +102,14 @@ class Refusal:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns the number of faults after which something was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--codes", type=int, default=len(CODES), help="1: EIO alone")
-    parser.add_argument("--every", type=int, default=1, help="of so many calls one fails")
-    parser.add_argument("--sample", type=int, default=0, help="so many cases apart, one call each")
-    parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        codes=(len(CODES), "1: EIO alone"),
+        every=(1, "of so many calls one fails"),
+        sample=(0, "so many cases apart, one call each"),
+        stride=(1, "of the sizes a file may have"),
+    )
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
@@ -111,26 +120,16 @@ def main(arguments: list[str] | None = None) -> int:
         while one_fault(what, Refusal(number, code, when), met) and not options.sample:
             number += options.every
     for real in (small_files, small_files_of_another_process, full_disk):
-        attempt(real.__name__, lambda real=real: real(met, options.stride), met)
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
+        with attempt(met, real.__name__):
+            real(met, options.stride)
+    print(in_words(met))
     return met["WRONG"]
-
-
-def attempt(
-    what: str, work: Callable[[], None], met: Counter[str], refusal: Refusal | None = None
-) -> None:
-    """Do it; whatever it raises is told and counted."""
-    try:
-        work()
-    except Exception as exc:
-        met["WRONG"] += 1
-        print(f"WRONG: {what}, {refusal}: {type(exc).__name__}: {exc}")
 
 
 def one_fault(what: str, refusal: Refusal, met: Counter[str]) -> bool:
     """Returns whether there was such a call."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        attempt(what, lambda: TASKS[what](Path(folder) / "run.lcc", refusal, met), met, refusal)
+    with new_path() as path, attempt(met, what, refusal):
+        TASKS[what](path, refusal, met)
     met["calls refused"] += bool(refusal.met)
     return bool(refusal.met)
 
@@ -232,60 +231,30 @@ def saved_in_background(path: Path, refusal: Refusal, met: Counter[str]) -> None
     go_on(path, {}, max(noted, default=0))
 
 
-def saved_gradients(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """Records from which an optimizer's steps are run again."""
-    torch.manual_seed(0)
-    model = torch.nn.Linear(20, 10)
-    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
-    noted: dict[int, bytes] = {}
+def saved_by(
+    path: Path, refusal: Refusal, met: Counter[str], kind: type[Saver], *errors: type
+) -> None:
+    """Steps of another kind; errors: beside `WriteError` and `StepOrderError`."""
+    saver, n = kind(path), 0
 
-    def save(checkpoints: GradientCheckpointer, step: int) -> None:
-        optimizer.zero_grad()
-        model(torch.randn(5, 20)).square().mean().backward()
-        optimizer.step()
-        checkpoints.save(step, {"weights": model.state_dict()})
-        noted[step] = model.weight.detach().numpy().tobytes()
-
-    with GradientCheckpointer(path, optimizer) as checkpoints:
-        for step in range(3):
-            save(checkpoints, step)
-        with refused(refusal, met, codec.WriteError, StepOrderError):
-            save(checkpoints, 3)
-        for step in range(4, 4 + LATER):
-            with contextlib.suppress(codec.WriteError, StepOrderError):
-                save(checkpoints, step)
-    assert len(noted) >= 2 + LATER, f"only {list(noted)} were saved"
-    assert codec.verify(path).ok
-    for step, weights in noted.items():
-        restored = rerun.restore(path, optimizer, step)["weights"]["weight"]
-        assert restored.numpy().tobytes() == weights, f"{step} has changed"
-
-
-def saved_distributed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
-    """Steps of PyTorch's distributed checkpoints."""
-    writer, noted = ChainWriter(bits=2), set[int]()
-
-    def save(step: int) -> None:
-        state = {"w": torch.from_numpy(state_of(step)["exact"]), "step": step}
+    def save() -> None:
+        nonlocal n
+        n += 1
         try:
-            dcp.save(state, storage_writer=writer, checkpoint_id=path / f"step-{step}")
+            saver.save(n)
         except CheckpointException as exc:
             raise exc.failures[0][0] from exc
-        noted.add(step)
 
-    for step in range(2):
-        save(step)
-    with refused(refusal, met, codec.WriteError, StepOrderError, codec.ChainError):
-        save(2)
-    for step in range(3, 3 + LATER):
-        with contextlib.suppress(codec.WriteError):
-            save(step)
-    assert len(noted) >= 1 + LATER, f"only {noted} were saved"
-    for step in noted:
-        state: dict[str, Any] = {"w": torch.zeros(50, dtype=torch.float64), "step": -1}
-        dcp.load(state, storage_reader=ChainReader(path / f"step-{step}"))
-        assert state["step"] == step
-        assert state["w"].numpy().tobytes() == state_of(step)["exact"].tobytes()
+    for _ in range(3):
+        save()
+    with refused(refusal, met, codec.WriteError, StepOrderError, *errors):
+        save()
+    for _ in range(LATER):
+        with contextlib.suppress(codec.WriteError, StepOrderError):
+            save()
+    assert len(saver.told) >= 2 + LATER, f"only {saver.told} were saved"
+    saver.close()
+    saver.check()
 
 
 def opened(path: Path, refusal: Refusal, met: Counter[str]) -> None:
@@ -358,8 +327,8 @@ TASKS: dict[str, Task] = {
     "saved base": partial(saved, step=3),
     "saved by a temporary name": partial(saved, step=1, nameless=False),
     "saved in the background": saved_in_background,
-    "saved gradients": saved_gradients,
-    "saved distributed": saved_distributed,
+    "saved gradients": lambda *given: saved_by(*given, Gradients),
+    "saved distributed": lambda *given: saved_by(*given, Distributed, codec.ChainError),
     "opened": opened,
     "opened before a base": opened_before_a_base,
     "read": read,
@@ -396,8 +365,7 @@ def file_size(nbytes: int, process: int = 0) -> Iterator[None]:
 
 def small_files(met: Counter[str], stride: int) -> None:
     """Every size that a record may reach before the disk is full."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path) as checkpoints:
             noted, step = dict(saves(checkpoints, range(1))), 1
             for nbytes in range(0, 20_000, 97 * stride):
@@ -416,8 +384,7 @@ def small_files(met: Counter[str], stride: int) -> None:
 
 def small_files_of_another_process(met: Counter[str], stride: int) -> None:
     """Saved asynchronously: told by the next call, which saves nothing; then it goes on."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path, asynchronous=True) as checkpoints:
             assert checkpoints.save(0, state_of(0)).nbytes
             process = checkpoints._recorder._process.pid  # type: ignore[union-attr]

@@ -12,24 +12,22 @@ records are applied to lie between guards, which must not change.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import mmap
-import os
 import random
-import signal
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from common import resealed
+from common import Child, options_of, resealed
 
 import codec
 from codec.record import chunks, container
@@ -55,7 +53,10 @@ INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1)
 NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
 WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
 WORDS += ["0" * 64, "0" * 32]
-ARRAYS = {Constant: [], PrefixCode: ["words", "streams"], ContextCode: ["code", "sizes"]}
+FIELDS: dict[type[Payload], list[str]] = {
+    PrefixCode: ["words", "streams", "stream_elements", "table"],
+    ContextCode: ["code", "matrices", "sizes", "shared"],
+}
 
 ONE = Selection("model/w")
 
@@ -64,19 +65,21 @@ Target = Callable[[random.Random], None]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns the number of findings."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", choices=SHARES)
-    parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        inputs=(1_000_000, "to try"),
+        seed=(0, "of the inputs"),
+        target=("", f"one of {', '.join(SHARES)}; else each has its share of the inputs"),
+        first=(0, "number of the first input"),
+    )
     warnings.simplefilter("ignore")
     chunks.SMALLEST, chunks.LEAST, chunks.FEW = 64, 128, 16  # small records have chunks, too
     codec.warm_up()
     samples = Samples()
     findings, inputs, started = 0, 0, time.monotonic()
     for name, share in SHARES.items():
-        if options.target not in (None, name):
+        if options.target not in ("", name):
             continue
         n = options.inputs if options.target else options.inputs * share // 100
         findings += watched(name, getattr(samples, name), options.seed, options.first, n)
@@ -92,40 +95,32 @@ def watched(name: str, target: Target, seed: int, first: int, n: int) -> int:
     met: Counter[str] = Counter()
     while at < end:
         shared = mmap.mmap(-1, 16)  # number of the input, and how many were findings
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            os.write(writing, json.dumps(inputs(name, target, seed, at, end, shared)).encode())
-            os._exit(0)
-        os.close(writing)
-        status = awaited(child, shared)
-        with os.fdopen(reading) as pipe:
-            noted = pipe.read()
-        met += Counter(json.loads(noted or "{}"))
+        trying = partial(inputs, name, target, seed, at, end, shared)
+        child = Child(lambda tell: tell(json.dumps(trying())))  # noqa: B023
+        code = awaited(child, shared, met)
         at = int.from_bytes(shared[:8], "little") + 1
         findings += int.from_bytes(shared[8:16], "little")
-        if status:
+        if code:
             findings += 1
-            print(f"FINDING: {name}, seed {seed}, number {at - 1}: ended with status {status}")
+            print(f"FINDING: {name}, seed {seed}, number {at - 1}: ended with code {code}")
     rate = n / (time.monotonic() - started)
     common = ", ".join(f"{count:,} {what}" for what, count in met.most_common(4))
     print(f"{name}: {n:,} inputs, {findings} findings, {rate:,.0f}/s: {common}", flush=True)
     return findings
 
 
-def awaited(child: int, shared: mmap.mmap) -> int:
-    """The status that a process ends with; one that stays at an input for long is killed."""
+def awaited(child: Child, shared: mmap.mmap, met: Counter[str]) -> int:
+    """The code that a process ends with; one that stays at an input for long is killed."""
     last, since = b"", time.monotonic()
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status
+    while not child.has_ended():
         if shared[:8] != last:
             last, since = shared[:8], time.monotonic()
         if time.monotonic() > since + STUCK:
-            os.kill(child, signal.SIGKILL)
+            child.kill()
         time.sleep(0.02)
+    for line in child.lines():
+        met.update(json.loads(line))
+    return child.code()
 
 
 def inputs(
@@ -186,8 +181,8 @@ class Samples:
             if size < 70_000:
                 self._add(rng, size, share, Coding(scope=scope, tolerance=0.1))
         self._add(rng, 3000, 0.7, Coding(3))
-        assert {type(e.payload) for e in self.encoded} >= ARRAYS.keys() - {Constant}
-        self.packed = [e.table for e in self.encoded if e.table]
+        assert {type(e.payload) for e in self.encoded} >= FIELDS.keys()
+        self.tables = [e.table for e in self.encoded if e.table]
 
     def _add(self, rng: np.random.Generator, size: int, share: float, coding: Coding) -> None:
         w = rng.normal(size=size).astype(np.float32)
@@ -290,67 +285,40 @@ class Samples:
         self._read(data, before)
 
     def _read(self, data: bytes, before: Track | None) -> None:
+        """A record, or the part of it that one tensor is in."""
         before = before or self.records[1][1]
         assert before is not None
-        if len(data) % 2:
-            self._read_part(data, before)
-            return
-        record = records.load(data, "record")
+        selection = None if len(data) % 2 == 0 else ONE
+        if selection:
+            record = records.load_parts(partial(spans_of, data), len(data), "record")
+        else:
+            record = records.load(data, "record")
         if record.kind == "base":
-            records.base_of(record).restore()
-            return
-        guarded = Guarded(before)
-        delta = records.delta_of(record, guarded.track)
-        try:
-            records.apply_checked(record, delta, guarded.track)
-        finally:
-            guarded.check()
-
-    def _read_part(self, data: bytes, before: Track) -> None:
-        """One tensor without the rest."""
-
-        def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
-            return [data[begin:end] for begin, end in spans]
-
-        record = records.load_parts(read, len(data), "record")
-        if record.kind == "base":
-            records.base_of(record, selection=ONE).restore()
+            records.base_of(record, selection=selection).restore()
             return
         guarded = Guarded(before)
         track = guarded.track
-        arrays = {name: track.arrays[name] for name in ONE.names(track.layout)}
-        part = dataclasses.replace(track, arrays=arrays, selection=ONE)
-        delta = records.delta_of(record, part)
+        if selection:
+            arrays = {name: track.arrays[name] for name in selection.names(track.layout)}
+            track = dataclasses.replace(track, arrays=arrays, selection=selection)
+        delta = records.delta_of(record, track)
         try:
-            records.apply_checked(record, delta, part)
+            records.apply_checked(record, delta, track)
         finally:
             guarded.check()
 
     def decode(self, rng: random.Random) -> None:
         """An encoding of which some was changed."""
         e = rng.choice(self.encoded)
-        changes, payload_changes = dict[str, Any](), dict[str, Any]()
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(8)
-            if how < 3:
-                payload_changes |= self._payload_changes(e.payload, rng)
-            elif how == 3:
-                changes["levels"] = change_array(e.levels.copy(), rng)
-            elif how == 4:
-                changes["shape"] = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
+            if how < 5 and e.payload:
+                e = dataclasses.replace(e, payload=self._other_payload(e.payload, rng))
             elif how == 5:
-                changes["payload"] = rng.choice(
-                    [Constant(), None, rng.choice(self.encoded).payload]
-                )
-            elif how == 6:
-                changes["levels"] = reshaped(e.levels, rng)
+                shape = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
+                e = dataclasses.replace(e, shape=shape)
             else:
-                names = ARRAYS[type(e.payload)]
-                for name in names and [rng.choice(names)]:
-                    payload_changes[name] = reshaped(getattr(e.payload, name), rng)
-        payload = dataclasses.replace(e.payload, **payload_changes)
-        e = dataclasses.replace(e, payload=payload)
-        e = dataclasses.replace(e, **changes)
+                e = dataclasses.replace(e, levels=self._other(e.levels, rng))
         q = codec.decode(e)
         if isinstance(e.payload, PrefixCode):
             assert e.payload.streams.size == -(-q.codes.size // e.payload.stream_elements), (
@@ -359,36 +327,35 @@ class Samples:
         assert q.codes.size == np.prod(q.shape, dtype=np.int64)
         assert not q.codes.size or q.codes.max() < q.levels.size
 
-    def _payload_changes(self, payload: Payload, rng: random.Random) -> dict[str, Any]:
-        """Other values of some fields."""
-        if isinstance(payload, ContextCode) and rng.random() < 0.5:
-            sizes = change_array(payload.sizes.copy(), rng)
-            return rng.choice([{"sizes": sizes}, {"shared": rng.choice([0, 1, 8, 64, -8])}])
-        if isinstance(payload, ContextCode):
-            rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
-            matrices = ((rows, rng.choice([1, 80, -1])), *payload.matrices)
-            code = change_array(payload.code.copy(), rng)
-            return rng.choice([{"code": code}, {"matrices": matrices}])
-        if not isinstance(payload, PrefixCode):
-            return {}
-        name = rng.choice(["words", "streams", "a stream", "stream_elements", "table"])
-        if name == "a stream":  # more or less, and its words
-            n = rng.randrange(payload.streams.size + 1)
-            words = int(((payload.streams[:n].astype(np.int64) + 31) // 32).sum())
-            streams = np.concatenate((payload.streams[:n], np.zeros(rng.randrange(3), np.uint32)))
-            return {"streams": streams, "words": payload.words[:words]}
-        if name == "stream_elements":
-            return {name: rng.choice(INTERESTING)}
-        if name == "table":
-            return {name: self._table(rng) if rng.random() < 0.9 else None}
-        return {name: change_array(getattr(payload, name).copy(), rng)}
+    def _other_payload(self, payload: Payload, rng: random.Random) -> Any:
+        """None, that of another encoding, or one of which a field has another value."""
+        if type(payload) not in FIELDS or rng.random() < 0.2:
+            return rng.choice([Constant(), None, rng.choice(self.encoded).payload])
+        if isinstance(payload, PrefixCode) and rng.random() < 0.2:  # other streams, and their words
+            streams = payload.streams.reshape(-1)[: rng.randrange(payload.streams.size + 1)]
+            n = int(((streams.astype(np.int64) + 31) // 32).sum())
+            streams = np.concatenate((streams, np.zeros(rng.randrange(3), np.uint32)))
+            return dataclasses.replace(payload, streams=streams, words=payload.words[:n])
+        name = rng.choice(FIELDS[type(payload)])
+        return dataclasses.replace(payload, **{name: self._other(getattr(payload, name), rng)})
 
-    def _table(self, rng: random.Random) -> CodeTable:
-        table = rng.choice(self.packed)
-        if rng.random() < 0.5:
-            return table
-        lengths = change_array(table.lengths.copy(), rng)
-        return CodeTable(lengths, rng.choice([table.classes, 1, 2, 84]))
+    def _other(self, value: Any, rng: random.Random) -> Any:
+        """Another value of a field."""
+        if isinstance(value, np.ndarray):
+            return change_array(value.copy(), rng) if rng.random() < 0.7 else reshaped(value, rng)
+        if isinstance(value, CodeTable):
+            other = rng.choice(self.tables)
+            lengths = change_array(other.lengths.copy(), rng)
+            return rng.choice([other, None, CodeTable(lengths, rng.choice([value.classes, 1, 2]))])
+        if isinstance(value, tuple):  # of matrices
+            rows = rng.choice([-1, 0, 1, 60, 80, 2**40, "x"])
+            return ((rows, rng.choice([1, 80, -1])), *value)
+        return rng.choice(INTERESTING)
+
+
+def spans_of(data: bytes, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Parts of a file."""
+    return [data[begin:end] for begin, end in spans]
 
 
 def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
@@ -402,15 +369,8 @@ def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
         if words.dtype.kind == "u":
             bits = 8 * array.itemsize
             word = int(words[at])
-            new = rng.choice(
-                [
-                    word ^ 1 << rng.randrange(bits),
-                    rng.getrandbits(bits),
-                    word + 1,
-                    word - 1,
-                    rng.choice(INTERESTING),
-                ]
-            )
+            changes = [word ^ 1 << rng.randrange(bits), rng.getrandbits(bits), word + 1, word - 1]
+            new = rng.choice([*changes, rng.choice(INTERESTING)])
             words[at] = new % 2**bits
     return array
 

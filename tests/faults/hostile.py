@@ -12,17 +12,14 @@ or compressed members, deep structures) is not repeated here.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import os
 import re
 import resource
-import signal
 import socket
 import struct
 import sys
-import tempfile
 import time
 import warnings
 import zipfile
@@ -32,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import MEMORY, chain_of, resealed
+from common import Child, Tell, chain_of, new_path, options_of, resealed
 
 import codec
 from codec.errors import SkippedRecordWarning
@@ -59,12 +56,14 @@ LARGE = re.compile(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all cases; returns how many of them were not refused as they must be."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="cases whose name has this in it")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of the processor")
-    parser.add_argument("--every", type=int, default=1, help="of so many cases one")
-    parser.add_argument("--small", action="store_true", help="not those that take long to make")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        only=("", "cases whose name has this in it"),
+        seconds=(SECONDS, "of the processor"),
+        every=(1, "of so many cases one"),
+        small=(False, "not those that take long to make"),
+    )
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     failed, most = 0, [0.0, 0.0]
@@ -81,30 +80,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def one_case(name: str, limit: float) -> tuple[str, float, float]:
     """What was wrong, if anything; seconds and megabytes it took. limit: of the seconds."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         path.mkdir()
         if make(name, path):
             return "WRONG: could not be made", 0.0, 0.0
         source = next((p for p in (path / "run.lcc", path / "run.lcc.zip") if p.exists()), path)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            attack(source, writing)
-        os.close(writing)
-        ended, started = 0, time.monotonic()
-        while not ended and time.monotonic() < started + PATIENCE:
+        child, started = Child(lambda tell: attack(source, tell)), time.monotonic()
+        while not child.has_ended() and time.monotonic() < started + PATIENCE:
             time.sleep(0.005)
-            ended, status = os.waitpid(child, os.WNOHANG)
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-        with os.fdopen(reading) as pipe:
-            noted = pipe.read()
+        child.kill()  # if it has not ended
+        noted, code = child.lines(), child.code()
         if not noted:
-            return f"WRONG: ended by signal {os.WTERMSIG(status)}", PATIENCE * (not ended), 0.0
-        wrong, seconds, megabytes = json.loads(noted)
+            return f"WRONG: ended with code {code}", time.monotonic() - started, 0.0
+        wrong, seconds, megabytes = json.loads(noted[0])
         if not wrong and seconds > limit:
             wrong = "WRONG: too slow"
         if not wrong and megabytes > MEGABYTES:
@@ -114,19 +102,10 @@ def one_case(name: str, limit: float) -> tuple[str, float, float]:
 
 def make(name: str, path: Path) -> int:
     """Lay the files down: large ones in a process of its own, whose memory is then nobody's."""
-    child = os.fork() if is_large(name) else 0
-    if child:
-        return os.waitpid(child, 0)[1]
-    try:
-        CASES[name](path)
-    except BaseException as exc:
-        print(f"{type(exc).__name__}: {exc}")
-        failed = 1
-    else:
-        failed = 0
     if is_large(name):
-        os._exit(failed)
-    return failed
+        return Child(lambda _tell: CASES[name](path)).code()
+    CASES[name](path)
+    return 0
 
 
 def is_large(name: str) -> bool:
@@ -134,7 +113,7 @@ def is_large(name: str) -> bool:
     return LARGE.search(name) is not None
 
 
-def attack(source: Path, writing: int) -> None:
+def attack(source: Path, tell: Tell) -> None:
     """In a process of its own: read what is there in every way, and tell how it went."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -156,8 +135,7 @@ def attack(source: Path, writing: int) -> None:
             wrong = wrong or f"WRONG: {name}: {type(exc).__name__}: {exc}"[:300]
         slowest = max(slowest, time.process_time() - started)
     used = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    os.write(writing, json.dumps([wrong, slowest, used]).encode())
-    os._exit(0)
+    tell(json.dumps([wrong, slowest, used]))
 
 
 def refuses(read: Callable[[], Any]) -> bool:
@@ -208,9 +186,9 @@ def filled(unit: bytes, before: bytes, after: bytes, nbytes: int) -> bytes:
 @functools.cache
 def files_of(steps: int, **settings: Any) -> dict[str, bytes]:
     """The records of a real chain."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        chain_of(Path(folder), steps, **settings)
-        return {file.name: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
+    with new_path() as path:
+        chain_of(path, steps, **settings)
+        return {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
 
 
 def real(path: Path, steps: int, **settings: Any) -> None:

@@ -9,79 +9,106 @@ it is killed at a random time, which may be too late. Then everything that was t
 the last bit, and the chain must go on. Of a chain that had records before, three steps are kept,
 and records are removed meanwhile. Meanwhile a follower reads the chain: no state of it may be
 another one than was told, and in the end it must be as far as the chain.
-
-A forked process starts in no time; codec allows it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-from common import MEMORY, STEPS, Calls, check_told, digest_of, saves, state_of
+from common import (
+    STEPS,
+    Calls,
+    Child,
+    Tell,
+    attempt,
+    check_told,
+    digest_of,
+    in_words,
+    new_path,
+    options_of,
+    saves,
+    state_of,
+)
 
 import codec
 
 KEPT = 3  # steps
-RESUMED: dict[bool, dict[str, int]] = {False: {}, True: {"keep_steps": KEPT, "base_every": 2}}
+SETTINGS: dict[str, dict[str, Any]] = {"new": {}, "old": {"keep_steps": KEPT, "base_every": 2}}
 LIFETIME = 0.03  # seconds, about, of a process that is not killed
+
+CallsOf = Callable[[str], tuple[list[str], set[int]]]
+Kill = Callable[[str, "Trap | None", random.Random, Counter[str]], bool]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all kills; returns how many missed their call, or lost something."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--random", type=int, default=100, help="kills at random times")
-    parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
     codec.warm_up()
-    rng = random.Random(options.seed)
-    met: Counter[str] = Counter()
-    calls: Counter[str] = Counter()
-    for resumed in (False, True):
-        names, succeed = calls_of(resumed)
+    return kill_all(__doc__, arguments, SETTINGS, calls_of, one_kill)
+
+
+def kill_all(
+    doc: str | None,
+    arguments: list[str] | None,
+    chains: Iterable[str],
+    calls_of: CallsOf,
+    kill: Kill,
+) -> int:
+    """Kill at each call that is made of a chain, then at random times; returns how many kills
+    missed their call, or lost something."""
+    options = options_of(
+        doc,
+        arguments,
+        random=(100, "kills at random times"),
+        every=(1, "of so many calls one is planned"),
+        seed=(0, "of the random times"),
+    )
+    rng, met, calls = random.Random(options.seed), Counter[str](), Counter[str]()
+    planned: list[tuple[str, Trap]] = []
+    for chain in chains:
+        names, succeed = calls_of(chain)
         calls.update(names)
-        for trap in traps(names, succeed, options.every):
-            met["planned"] += 1
-            place = f"{trap.when} call {trap.number}, {names[trap.number]}"
-            if one_kill(resumed, trap, None, met):
-                met["reached"] += 1
-            else:
-                print(f"MISSED: {place}, resumed: {resumed}")
+        planned += [(chain, Trap("before", n, name)) for n, name in enumerate(names)]
+        planned += [(chain, Trap("after", n, names[n])) for n in sorted(succeed)]
+    for chain, trap in planned[:: options.every]:
+        met["planned"] += 1
+        if kill(chain, trap, rng, met):
+            met["reached"] += 1
+        else:
+            print(f"MISSED: {trap}, chain: {chain}")
     for _ in range(options.random):
-        one_kill(rng.random() < 0.5, None, rng.uniform(0, LIFETIME), met)
-    print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
-    return met["lost"] + met["planned"] - met["reached"]
+        kill(rng.choice([*chains]), None, rng, met)
+    print(in_words(calls), "calls")
+    print(in_words(met))
+    return met["WRONG"] + met["planned"] - met["reached"]
 
 
-def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
+def calls_of(chain: str) -> tuple[list[str], set[int]]:
     """What a process that is not killed calls, in order; and after which of them it could be: not
     after mkdir of what is there, say, which fails."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        names: list[str] = []
-        succeed: set[int] = set()
-        path = Path(folder) / "run.lcc"
-        if resumed:
-            begin(path)
+    with new_path() as path:
+        names, succeed = list[str](), set[int]()
+        begin(path, chain)
         with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
-            work(path, lambda step, digest: None, resumed)
+            work(path, lambda *_: None, chain)
         return names, succeed
 
 
 class Trap:
     """Kills its own process before or after call ``number``, counted over all that write."""
 
-    def __init__(self, when: str, number: int) -> None:
-        self.when, self.number = when, number
+    def __init__(self, when: str, number: int, name: str) -> None:
+        self.when, self.number, self.name = when, number, name
+
+    def __repr__(self) -> str:
+        return f"{self.when} call {self.number}, {self.name}"
 
     def before(self, name: str) -> None:
         """To be called before each call."""
@@ -95,61 +122,35 @@ class Trap:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def traps(names: list[str], succeed: set[int], share: int) -> list[Trap]:
-    """For a share of these calls. Of two calls one is reached before and the other one after it,
-    where the share is 2."""
-    before, after = range(len(names)), sorted(succeed)
-    return [
-        *(Trap("before", number) for number in before[::share]),
-        *(Trap("after", number) for number in after[share - 1 :: share]),
-    ]
-
-
-def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Counter[str]) -> bool:
-    """Save, be killed, look. Returns whether the process was killed.
-
-    resumed: the chain had records before. trap, seconds: when it is killed.
-    """
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
-        noted: dict[int, str] = {}
-        if resumed:
-            noted |= begin(path)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            _child(path, trap, writing, resumed)
-        os.close(writing)
+def one_kill(chain: str, trap: Trap | None, rng: random.Random, met: Counter[str]) -> bool:
+    """Save, be killed, look. Returns whether the process was killed; without a trap at a random
+    time."""
+    with new_path() as path:
+        noted = begin(path, chain)
+        child = Child(lambda tell: trapped(trap, path, tell, chain))
         follower, followed = codec.Follower(path), dict[int, str]()
-        limit = None if seconds is None else time.monotonic() + seconds
-        while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        limit = float("inf") if trap else time.monotonic() + rng.uniform(0, LIFETIME)
+        while not child.has_ended():
             follow(follower, followed)
-            if limit is not None and time.monotonic() >= limit:
-                os.kill(child, signal.SIGKILL)
-                limit = None
-        with os.fdopen(reading) as pipe:
-            lines = [line.split() for line in pipe.read().splitlines(keepends=True) if "\n" in line]
-        noted |= {int(step): digest for step, digest in lines}
-        _, status = os.waitpid(child, 0)
-        killed = os.WIFSIGNALED(status)
-        assert killed or os.waitstatus_to_exitcode(status) == 0, "the process that saves failed"
-        met["killed" if killed else "not killed in time"] += 1
+            if time.monotonic() >= limit:
+                child.kill()
+                limit = float("inf")
+        noted |= {int(step): digest for step, digest in map(str.split, child.lines())}
+        code = child.code()
+        assert code in (0, -signal.SIGKILL), "the process that saves failed"
+        met["killed" if code else "not killed in time"] += 1
         met["steps told"] += len(noted)
-        try:
+        with attempt(met, trap, f"chain: {chain}"):
             follow(follower, followed)
             met["steps followed"] += len(followed)
             assert not noted or (follower.step or 0) >= max(noted), "the follower is behind"
             wrong = [step for step in followed if followed[step] != noted.get(step, followed[step])]
             assert not wrong, f"the follower had another state of {wrong}"
-            check(path, noted, resumed)
+            check(path, noted, chain)
             follow(follower, followed)
             assert follower.step == 1000
             assert followed[1000] == digest_of(codec.Chain(path).at(1000).track.arrays)
-        except Exception as exc:
-            met["lost"] += 1
-            print(f"LOST: {trap and vars(trap)}, {seconds}: {type(exc).__name__}: {exc}")
-        return killed
+        return code != 0
 
 
 def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
@@ -162,48 +163,40 @@ def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
         followed[update.step] = digest_of(update.position.track.arrays)
 
 
-def begin(path: Path) -> dict[int, str]:
-    """A chain that the process is to go on with; its steps and the digests of their tracks."""
+def begin(path: Path, chain: str) -> dict[int, str]:
+    """The chain that the process is to go on with; its steps and the digests of their tracks."""
+    if chain == "new":
+        return {}
     with codec.Checkpointer(path, bits=2) as checkpoints:
         return dict(saves(checkpoints, range(2)))
 
 
-def work(path: Path, tell: Callable[[int, str], object], resumed: bool) -> None:
+def work(path: Path, tell: Tell, chain: str) -> None:
     """What the process does."""
-    with codec.Checkpointer(path, bits=2, resume=True, **RESUMED[resumed]) as checkpoints:
+    with codec.Checkpointer(path, bits=2, resume=True, **SETTINGS[chain]) as checkpoints:
         first = 0 if checkpoints.step is None else checkpoints.step + 1
         for step, digest in saves(checkpoints, range(first, first + STEPS)):
             tell(step, digest)
 
 
-def _child(path: Path, trap: Trap | None, writing: int, resumed: bool) -> None:
-    write = os.write
-    try:
-        if trap:
-            Calls(trap.before, trap.after).__enter__()
-        work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()), resumed)
-        os._exit(0)
-    except BaseException as exc:
-        print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
-        os._exit(1)
+def trapped(trap: Trap | None, path: Path, tell: Tell, chain: str) -> None:
+    """The same in a process with a trap, which has no way out of it."""
+    if trap:
+        Calls(trap.before, trap.after).__enter__()
+    work(path, tell, chain)
 
 
-def check(path: Path, noted: dict[int, str], resumed: bool) -> None:
+def check(path: Path, noted: dict[int, str], chain: str) -> None:
     """Raise unless the steps to keep restore as they were told of, and the chain can go on."""
-    if resumed:
+    if chain == "old":
         steps = codec.Chain(path).steps
         assert len(steps) >= min(KEPT, len(noted)), "steps were removed that had to stay"
         noted = {step: digest for step, digest in noted.items() if step >= steps[-KEPT:][0]}
-    if not noted:
-        with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-            checkpoints.save(1000, state_of(0))
-        assert codec.verify(path).ok
-        return
-    check_told(path, noted)
-    assert codec.verify(path).ok, codec.verify(path).problems
+    if noted:
+        check_told(path, noted)
+        assert codec.verify(path).ok, codec.verify(path).problems
     with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-        assert checkpoints.step is not None
-        assert checkpoints.step >= max(noted)
+        assert not noted or (checkpoints.step or 0) >= max(noted)
         checkpoints.save(1000, state_of(0))
     report = codec.verify(path)
     assert report.ok, report.problems

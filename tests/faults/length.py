@@ -13,7 +13,6 @@ the last base.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import statistics
@@ -26,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from common import options_of
 
 import codec
 
@@ -36,11 +36,13 @@ GROWTH = 1.25  # lines of Python for each record of a long chain are so many tim
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns how many figures are beyond their limit."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--restore", action="store_true", help="verify and resume, which replays")
-    parser.add_argument("--count", action="store_true", help="judge lines instead of times")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        records=(10_000, "in the chain"),
+        restore=(False, "verify and resume, which replays"),
+        count=(False, "judge lines instead of times"),
+    )
     codec.warm_up()
     n, tenth, states = options.records, options.records // 10, walk()
     late, young, opening = list[float](), list[float](), dict[int, float]()

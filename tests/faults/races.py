@@ -18,7 +18,6 @@ nobody disturbed: another process's with --fresh, where the memory that malloc g
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import json
@@ -37,6 +36,7 @@ from unittest import mock
 
 import numpy as np
 import xxhash
+from common import options_of
 
 import codec
 from codec.record import record as records
@@ -68,14 +68,16 @@ SIMPLE = [case for case in CASES if case[1] != "bfloat16"]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns how many rounds made something else."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=0.0, help="else every case of a few once")
-    parser.add_argument("--cases", type=int, default=QUICK, help="so many of them, if once")
-    parser.add_argument("--load", type=int, default=0, help="processes that keep processors busy")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fresh", action="store_true", help="compare with another process")
-    parser.add_argument("--noted", action="store_true", help="only tell what is made of each case")
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        minutes=(0.0, "else every case of a few once"),
+        cases=(QUICK, "so many of them, if once"),
+        load=(0, "processes that keep processors busy"),
+        fresh=(False, "compare with another process"),
+        noted=(False, "only tell what is made of each case"),
+        seed=(0, "of the disturbances"),
+    )
     rng = random.Random(options.seed)
     codec.warm_up()
     cases = CASES

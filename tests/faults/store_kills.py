@@ -18,7 +18,6 @@ not survive a fork.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import itertools
 import logging
@@ -29,14 +28,23 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import fsspec
 import s3fs  # noqa: F401  # or each fork would import it
-from common import STEPS, Told, check_told, digest_of, state_of
-from kills import Trap, traps
+from common import (
+    STEPS,
+    Child,
+    Tell,
+    Told,
+    attempt,
+    check_told,
+    digest_of,
+    state_of,
+)
+from kills import Trap, kill_all
 
 import codec
 from codec.errors import ChainNotFoundError, SkippedRecordWarning
@@ -51,42 +59,18 @@ PATIENCE = 120.0  # seconds that a round waits for any process
 WRITES = ("put", "create", "copy", "remove")  # methods of Remote
 
 _numbers = itertools.count()  # of rounds
-Tell = Callable[..., None]  # takes words
 Act = Callable[[str, Tell], None]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all rounds; returns how often a call was missed, or something was lost or wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--random", type=int, default=50, help="rounds of random times only")
-    parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
     codec.warm_up()
     gc.freeze()  # else each fork would copy what its garbage collector looks at
     logging.getLogger("codec").setLevel(logging.ERROR)
     warnings.simplefilter("error", SkippedRecordWarning)
-    rng, met, calls = random.Random(options.seed), Counter(lost=0), Counter[str]()
     with s3.server() as port:
         os.environ.update(s3.environment(port))
-        planned: list[tuple[str, Trap, str]] = []
-        for beginning in BEGINNINGS:
-            names, succeed = calls_of(beginning)
-            calls.update(names)
-            for trap in traps(names, succeed, 1):
-                place = f"{trap.when} call {trap.number}, {names[trap.number]}"
-                planned.append((beginning, trap, place))
-        for beginning, trap, place in planned[:: options.every]:
-            met["planned"] += 1
-            if one_round(beginning, trap, place, rng, met):
-                met["reached"] += 1
-            else:
-                print(f"MISSED: {place}, chain: {beginning}")
-        for number in range(options.random):
-            one_round(rng.choice(BEGINNINGS), None, f"round {number}", rng, met)
-    print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
-    return met["lost"] + met["planned"] - met["reached"]
+        return kill_all(__doc__, arguments, BEGINNINGS, calls_of, one_round)
 
 
 def calls_of(beginning: str) -> tuple[list[str], set[int]]:
@@ -123,9 +107,7 @@ def note_writes(before: Told, after: Told) -> None:
         setattr(Remote, name, noted(name, getattr(Remote, name)))
 
 
-def one_round(
-    beginning: str, trap: Trap | None, place: str, rng: random.Random, met: Counter[str]
-) -> bool:
+def one_round(beginning: str, trap: Trap | None, rng: random.Random, met: Counter[str]) -> bool:
     """Save, follow, read; be killed; look. Returns whether the writer was killed.
 
     beginning: the chain that it finds. trap: for the writer; without one it is killed at a random
@@ -138,18 +120,14 @@ def one_round(
         work(url, tell)
 
     before = met["writers killed"]
-    try:
-        with Round(beginning, met) as this:
-            this.start("writer", trapped, None if trap else rng.uniform(0, LIFETIME))
-            for kind, act in WATCHERS.items():
-                this.start(kind, act, rng.choice([None, rng.uniform(0, LIFETIME)]))
-            this.await_end("writer")
-            seen = dict(this.seen)
-            this.start("successor", lambda url, tell: take_over(url, seen, tell))
-            this.await_end("successor", *WATCHERS)
-    except AssertionError as exc:
-        met["lost"] += 1
-        print(f"LOST: {place}, chain: {beginning}: {exc}")
+    with attempt(met, trap, f"chain: {beginning}"), Round(beginning, met) as this:
+        this.start("writer", trapped, None if trap else rng.uniform(0, LIFETIME))
+        for kind, act in WATCHERS.items():
+            this.start(kind, act, rng.choice([None, rng.uniform(0, LIFETIME)]))
+        this.await_end("writer")
+        seen = dict(this.seen)
+        this.start("successor", lambda url, tell: take_over(url, seen, tell))
+        this.await_end("successor", *WATCHERS)
     killed = met["writers killed"] > before
     met["writers not killed in time"] += not killed
     return killed
@@ -199,8 +177,8 @@ class Round:
     def _attend(self, process: Process) -> None:
         """Hear it, kill it if it is time to, and replace it if it was to go on."""
         has_ended = process.has_ended()
-        for words in process.lines():
-            self._hear(process.kind, words)
+        for line in process.news():
+            self._hear(process.kind, line.split())
         if not has_ended:
             process.end_life()
             return
@@ -213,7 +191,6 @@ class Round:
         assert code in (0, -signal.SIGKILL), f"the {process.kind} ended with code {code}"
 
     def _hear(self, kind: str, words: list[str]) -> None:
-        assert words[0] != "failed", f"{kind}: {' '.join(words[1:])}"
         if not words[0].isdigit():
             self.other_lines.append(words)
             return
@@ -222,66 +199,33 @@ class Round:
         self._met[f"steps {DID.get(kind, 'told')}"] += 1
 
 
-class Process:
-    """A fork that does something with a chain, and tells of it in lines.
+class Process(Child):
+    """Does something with a chain.
 
     life: seconds, from when it has reached the store until it is killed; None for never.
     """
 
     def __init__(self, kind: str, act: Act, url: str, life: float | None) -> None:
+        def reach_and_act(tell: Tell) -> None:
+            fsspec.filesystem("s3").exists(url.rpartition("/")[0])  # the first request is slow
+            tell("ready")
+            act(url, tell)
+
         self.kind = kind
-        self._life, self._until, self._rest = life, float("inf"), b""
-        self._reading, writing = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _child(act, url, writing)
-        os.close(writing)
-        os.set_blocking(self._reading, False)
+        self._life, self._until = life, float("inf")
+        super().__init__(reach_and_act)
 
-    def lines(self) -> Iterator[list[str]]:
-        """Those that are new, as words."""
-        with suppress(BlockingIOError):
-            while data := os.read(self._reading, 2**16):
-                self._rest += data
-        *lines, self._rest = self._rest.split(b"\n")
-        for line in lines:
-            if line != b"ready":
-                yield line.decode().split()
-            elif self._life is not None:
-                self._until = time.monotonic() + self._life
-
-    def has_ended(self) -> bool:
-        """Whether there will be no more lines."""
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._pid, options) is not None
+    def news(self) -> list[str]:
+        """The new lines, without that it has reached the store."""
+        lines = self.lines()
+        if "ready" in lines and self._life is not None:
+            self._until = time.monotonic() + self._life
+        return [line for line in lines if line != "ready"]
 
     def end_life(self) -> None:
         """Kill it if it is time to."""
         if time.monotonic() >= self._until:
             self.kill()
-
-    def kill(self) -> None:
-        """Whatever it does."""
-        os.kill(self._pid, signal.SIGKILL)
-
-    def code(self) -> int:
-        """Its exit code once it has ended, or the negative signal. Call this once."""
-        os.close(self._reading)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-
-def _child(act: Act, url: str, writing: int) -> None:
-    def tell(*words: Any) -> None:
-        os.write(writing, " ".join(map(str, words)).replace("\n", " ").encode() + b"\n")
-
-    try:
-        fsspec.filesystem("s3").exists(url.rpartition("/")[0])  # the first request is slow
-        tell("ready")
-        act(url, tell)
-        os._exit(0)
-    except BaseException as exc:
-        tell("failed", type(exc).__name__, exc)
-        os._exit(1)
 
 
 def begin(url: str, beginning: str, tell: Tell) -> None:

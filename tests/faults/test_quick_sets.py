@@ -41,7 +41,7 @@ SETS = {
     "interrupts": (
         "--every 20 --random 1 --chains 0",
         "--random 50 --chains 2",
-        [(r"(\d+) interrupted", 2, 60), (r"(0) lost", 0, 0)],
+        [(r"(\d+) interrupted", 2, 60)],
     ),
     # Calls of a save, and a few random times.
     "kills": (

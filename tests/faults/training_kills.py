@@ -9,12 +9,9 @@ everything exact, each loss and the last weights have the bits of a training tha
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import MEMORY
+from common import Child, Tell, attempt, in_words, new_path, options_of
 from torch import nn
 
 import codec
@@ -62,36 +59,28 @@ def train(path: Path, policy: Mapping[str, str], tell: Callable[..., object]) ->
 
 def main(arguments: list[str] | None = None) -> int:
     """Train and kill, until there were as many kills; returns how many trainings went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
+    options = options_of(__doc__, arguments, kills=(20, "at least"), seed=(0, "of the moments"))
     codec.warm_up()
     torch.set_num_threads(1)
     rng, met = random.Random(options.seed), Counter[str]()
     alone: list[Told] = []
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        weights = train(Path(folder) / "run.lcc", {}, lambda *told: alone.append(told))
+    with new_path() as path:
+        weights = train(path, {}, lambda *told: alone.append(told))
     losses = {step: loss for _, step, loss in alone}
     for way in cycle(WAYS):
         if met["killed by SIGKILL"] + met["killed by SIGTERM"] >= options.kills:
             break
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            path = Path(folder) / "run.lcc"
-            try:
-                seen, end = killed_often(path, WAYS[way], rng, met)
-                if way == "exact":
-                    assert seen == losses, "losses differ"
-                    assert end == weights, "weights differ"
-                assert codec.verify(path).ok, codec.verify(path).problems
-                assert codec.Chain(path).steps == (*range(STEPS),)
-                assert not list(path.glob(".lcc-*")), "a temporary file was left behind"
-                met[f"trainings that ended, {way}"] += 1
-            except Exception as exc:
-                met["wrong"] += 1
-                print(f"WRONG: {way}: {type(exc).__name__}: {exc}")
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
-    return met["wrong"]
+        with new_path() as path, attempt(met, way):
+            seen, end = killed_often(path, WAYS[way], rng, met)
+            if way == "exact":
+                assert seen == losses, "losses differ"
+                assert end == weights, "weights differ"
+            assert codec.verify(path).ok, codec.verify(path).problems
+            assert codec.Chain(path).steps == (*range(STEPS),)
+            assert not list(path.glob(".lcc-*")), "a temporary file was left behind"
+            met[f"trainings that ended, {way}"] += 1
+    print(in_words(met))
+    return met["WRONG"]
 
 
 def killed_often(
@@ -102,7 +91,7 @@ def killed_often(
     saved = done = -1
     while True:
         number = rng.choice((signal.SIGKILL, signal.SIGTERM))
-        status, told = run_and_kill(path, policy, number, rng.randrange(LIFE), rng.random())
+        code, told = run_and_kill(path, policy, number, rng.randrange(LIFE), rng.random())
         for what, step, loss in told:
             if what == "saved":
                 saved = max(saved, step)
@@ -110,46 +99,34 @@ def killed_often(
             assert saved < step <= done + 1, f"{step} follows {done}, and {saved} was saved"
             assert not policy or losses.setdefault(step, loss) == loss, f"another loss at {step}"
             done = max(done, step)
-        if not os.WIFSIGNALED(status):
-            assert os.waitstatus_to_exitcode(status) == 0, "the training failed"
+        assert code in (0, -number), "the training failed"
+        if not code:
             return losses, path.with_suffix(".end").read_bytes()
-        assert os.WTERMSIG(status) == number
         met[f"killed by {number.name}"] += 1
 
 
 def run_and_kill(
     path: Path, policy: Mapping[str, str], number: signal.Signals, life: int, late: float
 ) -> tuple[int, list[Told]]:
-    """Train in a fork; returns its status, and all that it has told.
+    """Train in a fork; returns how it ended, and all that it has told.
 
     number, life, late: the signal that it gets, after it has told so often, and so much later, as a
     share of LATEST.
     """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
 
-        def tell(*told: object) -> None:
-            os.write(writing, f"{' '.join(map(str, told))}\n".encode())
+    def trained(tell: Tell) -> None:
+        path.with_suffix(".end").write_bytes(train(path, policy, tell))
 
-        try:
-            path.with_suffix(".end").write_bytes(train(path, policy, tell))
-            os._exit(0)
-        except BaseException as exc:
-            print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
-            os._exit(1)
-    os.close(writing)
-    told: list[Told] = []
-    with os.fdopen(reading) as pipe:
-        for line in chain([""], pipe):
-            if line:
-                what, step, loss = line.split()
-                told.append((what, int(step), float(loss)))
-            if len(told) == life:
-                time.sleep(late * LATEST)
-                os.kill(child, number)
-    return os.waitpid(child, 0)[1], told
+    child, told = Child(trained), list[Told]()
+    parts = iter(lambda: child.lines(wait=True), [])
+    for line in chain([""], chain.from_iterable(parts)):
+        if line:
+            what, step, loss = line.split()
+            told.append((what, int(step), float(loss)))
+        if len(told) == life:
+            time.sleep(late * LATEST)
+            child.kill(number)
+    return child.code(), told
 
 
 if __name__ == "__main__":

@@ -10,15 +10,12 @@ that is written while the clock jumps, its files' dates changed: the same bytes 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
 import random
-import select
 import signal
 import sys
-import tempfile
 import time
 import warnings
 import zipfile
@@ -26,7 +23,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from common import MEMORY, chain_of, check_told, digest_of, saves, state_of
+from common import (
+    Child,
+    Tell,
+    attempt,
+    chain_of,
+    check_told,
+    digest_of,
+    in_words,
+    new_path,
+    options_of,
+    saves,
+    state_of,
+)
 
 import codec
 from codec.errors import SkippedRecordWarning
@@ -36,11 +45,13 @@ EVERY = 20  # steps, at most, to each read beside them
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns how many times something was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=200, help="of two writers")
-    parser.add_argument("--steps", type=int, default=2000, help="saved beside a reader")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
+    options = options_of(
+        __doc__,
+        arguments,
+        rounds=(200, "of two writers"),
+        steps=(2000, "saved beside a reader"),
+        seed=(0, "of the clocks"),
+    )
     warnings.simplefilter("error", SkippedRecordWarning)
     codec.warm_up()
     rng, met = random.Random(options.seed), Counter[str]()
@@ -49,30 +60,39 @@ def main(arguments: list[str] | None = None) -> int:
         lambda: a_reader_beside_a_writer(options.steps, met),
         lambda: clocks(rng, met),
     ):
-        try:
+        with attempt(met):
             work()
-        except Exception as exc:
-            met["WRONG"] += 1
-            print(f"WRONG: {type(exc).__name__}: {exc}")
-    print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
+    print(in_words(met))
     return met["WRONG"]
 
 
 def two_writers(rounds: int, met: Counter[str]) -> None:
     """They race for a chain; who gets it saves, is killed, and the next round goes on."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         noted: dict[int, str] = {}
         for number in range(rounds):
-            go_reading, go_writing = os.pipe()
-            pair = [racer(path, number, go_reading, go_writing) for _ in range(2)]
-            os.close(go_reading)
-            os.close(go_writing)  # both begin when nobody holds the other end
-            lines = [os.read(reading, 200).decode().split() for _, reading in pair]
-            for child, reading in pair:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                os.close(reading)
+            reading, writing = os.pipe()
+
+            def race(tell: Tell, reading: int = reading, writing: int = writing) -> None:
+                """Wait for the start, open the chain, save a step, and stay."""
+                os.close(writing)
+                os.read(reading, 1)
+                try:
+                    with codec.Checkpointer(path, resume=True) as checkpoints:
+                        ((step, digest),) = saves(checkpoints, range(number, number + 1))  # noqa: B023
+                        tell("saved", step, digest)
+                        signal.pause()
+                except codec.ChainError as exc:
+                    tell(type(exc).__name__)
+                    signal.pause()
+
+            pair = [Child(race), Child(race)]
+            os.close(reading)
+            os.close(writing)  # both begin when nobody holds the other end
+            lines = [child.lines(wait=True)[0].split() for child in pair]
+            for child in pair:
+                child.kill()
+                child.code()
             kinds = sorted(line[0] for line in lines)
             assert kinds == ["LockedError", "saved"], kinds
             noted |= {int(line[1]): line[2] for line in lines if line[0] == "saved"}
@@ -82,68 +102,43 @@ def two_writers(rounds: int, met: Counter[str]) -> None:
         assert (report.problems, report.steps) == ((), tuple(range(rounds)))
 
 
-def racer(path: Path, step: int, go_reading: int, go_writing: int) -> tuple[int, int]:
-    """A process that waits for the start, opens the chain, saves a step, and stays."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(writing)
-        return child, reading
-    os.close(go_writing)
-    os.read(go_reading, 1)
-    try:
-        checkpoints = codec.Checkpointer(path, resume=True)
-        ((_, digest),) = saves(checkpoints, range(step, step + 1))
-        noted = f"saved {step} {digest}"
-    except Exception as exc:
-        noted = type(exc).__name__
-    os.write(writing, noted.encode())
-    while True:
-        signal.pause()
-
-
 def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
     """What is read at any time was saved before, and is whole."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        path = Path(folder) / "run.lcc"
+    with new_path() as path:
         with codec.Checkpointer(path) as checkpoints:
             expected = dict(saves(checkpoints, range(1)))
-        reading, writing = os.pipe()
         wait, go_on = os.pipe()  # a byte for each read that has ended
-        child = os.fork()
-        if child == 0:
+
+        def save(tell: Tell) -> None:
             os.close(go_on)
             with codec.Checkpointer(path, resume=True) as checkpoints:
                 for step, digest in saves(checkpoints, range(1, steps)):
-                    os.write(writing, f"{step} {digest}\n".encode())
+                    tell(step, digest)
                     if step % EVERY == 0:  # or it might end before the first read
                         os.read(wait, 1)
-            os._exit(0)
-        os.close(writing)
+
+        child = Child(save)
         try:
-            read_beside(path, child, reading, go_on, expected, met)
+            read_beside(path, child, go_on, expected, met)
         finally:
-            os.close(reading)
             os.close(wait)
             os.close(go_on)
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(child, signal.SIGKILL)  # if it has not ended by itself
-                os.waitpid(child, 0)
+            child.kill()  # if it has not ended by itself
+            code = child.code()
+        assert code == 0, "the writer failed"
         met["steps saved beside a reader"] += steps - 1
 
 
 def read_beside(
-    path: Path, child: int, reading: int, go_on: int, expected: dict[int, str], met: Counter[str]
+    path: Path, child: Child, go_on: int, expected: dict[int, str], met: Counter[str]
 ) -> None:
     """Until the process that saves has ended, which lets each read end after EVERY steps."""
     seen: dict[int, str] = {}
-    ended, rest, number = 0, b"", 0
     os.set_blocking(go_on, False)
-    while not ended:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        rest += os.read(reading, 2**20) if told_more(reading) else b""
-        *lines, rest = rest.split(b"\n")
-        expected |= {int(step): digest.decode() for step, digest in map(bytes.split, lines)}
+    number, has_ended = 0, False
+    while not has_ended:
+        has_ended = child.has_ended()
+        expected |= {int(step): digest for step, digest in map(str.split, child.lines())}
         chain = codec.Chain(path)
         assert chain.steps == tuple(range(chain.steps[-1] + 1)), "a step is missing"
         *_, position = chain.replay()
@@ -164,26 +159,18 @@ def read_beside(
         met["reads beside a writer"] += 1
         with contextlib.suppress(BlockingIOError):  # more than enough of them are there
             os.write(go_on, b".")
-    assert os.waitstatus_to_exitcode(status) == 0, "the writer failed"
-    while told_more(reading) and (more := os.read(reading, 2**20)):
-        rest += more
-    expected |= {int(s): d.decode() for s, d in map(bytes.split, rest.splitlines())}
     wrong = [step for step, digest in seen.items() if expected[step] != digest]
     assert not wrong, f"steps {wrong} were not read as they were saved"
-
-
-def told_more(reading: int) -> bool:
-    """Whether there is anything to read."""
-    return bool(select.select([reading], [], [], 0)[0])
 
 
 def clocks(rng: random.Random, met: Counter[str]) -> None:
     """Time goes backwards or stands still, and files are of any date."""
     real = time.time, time.time_ns
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        usual, odd = Path(folder) / "usual.lcc", Path(folder) / "odd.lcc"
+    with new_path() as usual:
+        odd = usual.with_name("odd.lcc")
         noted = chain_of(usual, 9)
-        codec.Chain(usual).pack(Path(folder) / "usual.lcc.zip")
+        zips = [path.with_suffix(".zip") for path in (usual, odd)]
+        codec.Chain(usual).pack(zips[0])
         now = 4e9
         try:
             for step in range(9):
@@ -197,12 +184,12 @@ def clocks(rng: random.Random, met: Counter[str]) -> None:
                 check_told(odd, {s: noted[s] for s in range(step + 1)})
                 assert codec.verify(odd).ok
                 met["steps of a clock that jumps"] += 1
-            codec.Chain(odd).pack(Path(folder) / "odd.lcc.zip")
+            codec.Chain(odd).pack(zips[1])
         finally:
             time.time, time.time_ns = real
         for file in usual.glob("*.safetensors"):
             assert file.read_bytes() == (odd / file.name).read_bytes(), file.name
-        one, two = ((Path(folder) / f"{n}.lcc.zip").read_bytes() for n in ("usual", "odd"))
+        one, two = map(Path.read_bytes, zips)
         assert one == two, "archives differ"
         with zipfile.ZipFile(io.BytesIO(one)) as archive:
             dates: set[Any] = {info.date_time for info in archive.infolist()}

@@ -6,11 +6,8 @@ import gc
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from codec.rerun.steps import same_bits
 
 Patch = pytest.MonkeyPatch
 
@@ -40,28 +37,3 @@ def snippets() -> Callable[[str], list[str]]:
 def examples(monkeypatch: Patch) -> None:
     """The examples can be imported, as where they are run."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-
-
-@pytest.fixture(scope="session")
-def differences() -> Callable[..., list[str]]:
-    """See `names_of_differences`."""
-    return names_of_differences
-
-
-def names_of_differences(a: Any, b: Any, name: str = "") -> list[str]:
-    """Names of the parts with another type, length, keys, order of keys, or value; of tensors,
-    with another bit."""
-    if type(a) is not type(b):
-        return [name]
-    if isinstance(a, dict):
-        if list(a) != list(b):
-            return [name]
-        pairs = [(a[key], b[key], key) for key in a]
-    elif isinstance(a, list | tuple):
-        if len(a) != len(b):
-            return [name]
-        pairs = list(zip(a, b, range(len(a))))
-    else:
-        same = same_bits(a, b) if hasattr(a, "untyped_storage") else a == b
-        return [] if same else [name]
-    return [d for x, y, part in pairs for d in names_of_differences(x, y, f"{name}/{part}")]

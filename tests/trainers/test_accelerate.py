@@ -13,16 +13,10 @@ import pytest
 import torch
 
 import codec
-from codec.errors import (
-    LockedError,
-    RewoundWarning,
-    ShardedError,
-    SkippedRecordWarning,
-    StepNotFoundError,
-    StepOrderError,
-)
+from codec import errors
 from codec.rerun import restore
 from codec.trainers import pointer
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -81,7 +75,7 @@ def test_saved_loaded_and_gone_on(loop: Loop, tmp_path: Path) -> None:
         assert codec.Chain("run.lcc").steps == (0, 1, 2)
         for step, name in enumerate("abc"):
             assert torch.equal(codec.restore("run.lcc", step)["model"]["weight"], weights[name])
-        with pytest.warns(RewoundWarning, match="goes on from step 1 and was at 2"):
+        with pytest.warns(errors.RewoundWarning, match="goes on from step 1 and was at 2"):
             loop.accelerator.load_state("b")
         assert torch.equal(loop.weights, weights["b"])
         loop.step()
@@ -137,7 +131,9 @@ def test_a_chain_in_place_of_accelerate_s_files(
         loop.accelerator.save_state("f")
     with (
         loop.Hook(loop.accelerator, "plain.lcc", whole=True, **EXACT),
-        pytest.raises(StepNotFoundError, match=r"plain\.lcc has no whole state of this folder"),
+        pytest.raises(
+            errors.StepNotFoundError, match=r"plain\.lcc has no whole state of this folder"
+        ),
     ):
         loop.accelerator.load_state("f")
 
@@ -157,13 +153,15 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
 
     saved("run.lcc", "a0", "a1", "a2", "a3")
     old = saved("none.lcc", load="a3")
-    with pytest.warns(RewoundWarning, match="goes on from step 0 and was at 3"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 0 and was at 3"):
         saved("run.lcc", "b1", "b2", "b3", load="a0")  # by another hook, from step 0
     before = loop.weights
     new = codec.restore("run.lcc", 3)["model"]["weight"]
     assert not torch.equal(new, old)
     for name, step in (("a3", 3), ("a2", 2)):
-        with pytest.raises(StepNotFoundError, match=f"{name}/lcc.json: names step {step} of"):
+        with pytest.raises(
+            errors.StepNotFoundError, match=f"{name}/lcc.json: names step {step} of"
+        ):
             saved("run.lcc", load=name)
     assert torch.equal(loop.weights, before)  # nothing was loaded
     assert codec.Chain("run.lcc").steps == (0, 1, 2, 3)
@@ -173,7 +171,7 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
 
     saved("tuned.lcc", "t0", "t1", load="a1")  # a new chain, which begins at 0
     assert codec.Chain("tuned.lcc").steps == (0, 1)
-    with pytest.raises(StepNotFoundError, match=r"the directory it was saved in, a new"):
+    with pytest.raises(errors.StepNotFoundError, match=r"the directory it was saved in, a new"):
         saved("tuned.lcc", "u0", load="a1")
     assert not Path("u0").exists()
 
@@ -182,12 +180,12 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
     for step in (6, 5):
         newest = tmp_path / "run.lcc" / f"{step:08}.delta.safetensors"
         newest.write_bytes(newest.read_bytes()[:-1])
-        with pytest.warns(SkippedRecordWarning):
+        with pytest.warns(errors.SkippedRecordWarning):
             saved("run.lcc", load="e")
         assert codec.Chain("run.lcc").steps == tuple(range(step))
     saved("run.lcc", "f", load="e")
     assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4, 5)
-    with pytest.raises(StepNotFoundError):
+    with pytest.raises(errors.StepNotFoundError):
         saved("run.lcc", load="d")  # the step 5 that is there is that of f
     assert codec.verify("run.lcc").ok
 
@@ -208,7 +206,7 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     loop.step()
     for name, done in (("t", 15), ("u", 2)):  # 15: of other weights than those that it has
         order = f"step {done} is not after the chain's newest, 15"
-        with pytest.raises(StepOrderError, match=order):
+        with pytest.raises(errors.StepOrderError, match=order):
             loop.accelerator.save_state(name)
         assert not list(Path(name).iterdir())
     hook.close()
@@ -253,15 +251,15 @@ def test_killed_while_accelerate_writes(loop: Loop, monkeypatch: Patch, n: int) 
         loop.accelerator.load_state("s")
         assert torch.equal(loop.weights, before if n > 1 else killed)
         done = 5 * (n - 1)
-        with pytest.warns(RewoundWarning, match=f"and was at {5 * n}"):
+        with pytest.warns(errors.RewoundWarning, match=f"and was at {5 * n}"):
             trained()
         done -= 5
-        with pytest.raises(StepOrderError, match="is not after the chain's newest"):
+        with pytest.raises(errors.StepOrderError, match="is not after the chain's newest"):
             trained()
         done = 0
         loop.accelerator.load_state("s")
         if n > 1:  # that many steps are not done again because of one folder
-            with pytest.raises(StepOrderError, match="is not after the chain's newest"):
+            with pytest.raises(errors.StepOrderError, match="is not after the chain's newest"):
                 trained()
     assert codec.Chain("run.lcc").steps == tuple(range(5, 5 * n + 1, 5))
     assert torch.equal(codec.restore(f"run.lcc/until-{5 * n}.lcc")["model"]["weight"], killed)
@@ -278,12 +276,12 @@ def test_failed_and_refused(loop: Loop, monkeypatch: Patch, tmp_path: Path) -> N
     with (
         codec.Checkpointer("run.lcc", resume=True),  # that one is closed
         loop.Hook(loop.accelerator, "run.lcc", resume=True),
-        pytest.raises(LockedError, match="another writer is at work here"),
+        pytest.raises(errors.LockedError, match="another writer is at work here"),
     ):
         loop.accelerator.save_state("b")
     with (
         loop.Hook(loop.accelerator, "run.lcc"),
-        pytest.raises(StepOrderError, match="up to step 0; choose another directory"),
+        pytest.raises(errors.StepOrderError, match="up to step 0; choose another directory"),
     ):
         loop.accelerator.save_state("b")
     assert not list((tmp_path / "b").iterdir())
@@ -298,7 +296,7 @@ def test_failed_and_refused(loop: Loop, monkeypatch: Patch, tmp_path: Path) -> N
     assert not (tmp_path / "other.lcc").exists()
 
     sharded = SimpleNamespace(distributed_type=SimpleNamespace(name="FSDP"))
-    with pytest.raises(ShardedError, match=r"type is FSDP: use codec\.dcp"):
+    with pytest.raises(errors.ShardedError, match=r"type is FSDP: use codec\.dcp"):
         loop.Hook(sharded, "new.lcc")
     with pytest.raises(TypeError, match="'bit'"):
         loop.Hook(loop.accelerator, "new.lcc", bit=2)
@@ -324,9 +322,7 @@ def test_example_and_snippets(
         loop.model.load_state_dict(codec.restore(path)["model"])
 
 
-def test_gradients_in_a_loop_of_ones_own(
-    loop: Loop, snippets: Callable[[str], list[str]], differences: Callable[..., list[str]]
-) -> None:
+def test_gradients_in_a_loop_of_ones_own(loop: Loop, snippets: Callable[[str], list[str]]) -> None:
     """The snippet, killed in the middle and run again: equal to the last bit, with accumulation."""
     (snippet,) = (s for s in snippets("accelerate") if "GradientCheckpointer" in s)
     first, done, fails = copy.deepcopy(loop.model.state_dict()), 0, 0
@@ -361,6 +357,6 @@ def test_gradients_in_a_loop_of_ones_own(
     exec(snippet, names | {"optimizer": again()})
     assert [e.kind for e in codec.Chain("exact.lcc").entries] == ["base"] + 18 * ["delta"]
     assert torch.equal(loop.weights, expected[0])
-    assert differences(loop.optimizer.state_dict(), expected[1]) == []
+    assert same(loop.optimizer.state_dict(), expected[1])
     state = restore("exact.lcc", again(), 19)
     assert torch.equal(state["model"]["weight"], expected[0])

@@ -12,21 +12,15 @@ import torch
 from safetensors.torch import load_file
 
 import codec
-from codec.errors import (
-    LockedError,
-    OptimizerMismatchError,
-    RewoundWarning,
-    ShardedError,
-    StepOrderError,
-)
+from codec import errors
 from codec.rerun import restore as rerun
+from tests.bits import same
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 EXACT = {"policy": {"*": "exact"}}
 Make = Callable[..., Any]
-Differences = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +98,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_beside_the_checkpoints_which_stay_the_same(
-    make: Make, hf: Any, alone: Any, differences: Differences
-) -> None:
+def test_beside_the_checkpoints_which_stay_the_same(make: Make, hf: Any, alone: Any) -> None:
     """Same files, same bytes with and without it; a record at each, equal to it."""
     both = make(hf.Chain("run.lcc", **EXACT), hf.Chain("lossy.lcc", bits=3, every=3))
     both.train()
     assert len(alone[1]) > 20
-    assert differences(contents(Path("out")), alone[1]) == []
+    assert same(contents(Path("out")), alone[1])
 
     assert codec.Chain("run.lcc").steps == (2, 4, 5)
     for step in (2, 4, 5):
@@ -133,7 +125,7 @@ def test_beside_the_checkpoints_which_stay_the_same(
         pass
 
 
-def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any, differences: Differences) -> None:
+def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any) -> None:
     """The chain goes back to the Trainer's checkpoint, and ends as if nothing had been."""
     failing = make(hf.Chain("run.lcc", every=1, **EXACT), hf.Fails(3))
     with pytest.raises(ZeroDivisionError):
@@ -141,11 +133,11 @@ def test_resumed_after_it_failed(make: Make, hf: Any, alone: Any, differences: D
     assert codec.Chain("run.lcc").steps == (1, 2, 3)
     # The Trainer does not tell that it has failed; another one in this thread does not mind.
     again = make(hf.Chain("run.lcc", every=1, **EXACT))
-    with pytest.warns(RewoundWarning, match="goes on from step 2 and was at 3"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 2 and was at 3"):
         again.train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 5)
     assert codec.Chain("run.lcc/until-3.lcc").steps == (1, 2, 3)
-    assert differences(dict(codec.restore("run.lcc")["model"]), dict(alone[0])) == []
+    assert same(dict(codec.restore("run.lcc")["model"]), dict(alone[0]))
 
 
 def test_begun_again_and_closed_after_a_failure(make: Make, hf: Any) -> None:
@@ -153,19 +145,19 @@ def test_begun_again_and_closed_after_a_failure(make: Make, hf: Any) -> None:
     chain = hf.Chain("run.lcc", every=1)
     with pytest.raises(ZeroDivisionError):
         make(chain, hf.Fails(2)).train()
-    with pytest.raises(LockedError):
+    with pytest.raises(errors.LockedError):
         codec.Checkpointer("run.lcc", resume=True)
     with (
-        pytest.warns(RewoundWarning, match="begins again and was at 2"),
+        pytest.warns(errors.RewoundWarning, match="begins again and was at 2"),
         pytest.raises(ZeroDivisionError),
     ):
         make(chain, hf.Fails(1)).train()
     assert codec.Chain("run.lcc").steps == (1,)
     chain.close()
     codec.Checkpointer("run.lcc", resume=True).close()
-    with pytest.raises(StepOrderError, match="up to step 1; choose another directory"):
+    with pytest.raises(errors.StepOrderError, match="up to step 1; choose another directory"):
         make(hf.Chain("run.lcc", every=1)).train()
-    with pytest.warns(RewoundWarning):
+    with pytest.warns(errors.RewoundWarning):
         make(hf.Chain("run.lcc", every=2, resume=True), max_steps=2).train()
     assert codec.Chain("run.lcc").steps == (2,)
 
@@ -211,8 +203,8 @@ FINE |= {"fp16": False, "restore_callback_states_from_checkpoint": False}
     ("arguments", "gradients", "error", "message"),
     [
         ({"save_strategy": "no"}, False, codec.SettingsError, "nothing would be saved"),
-        ({"fsdp": True}, False, ShardedError, r"codec\.dcp"),
-        ({"deepspeed_plugin": object()}, False, ShardedError, r"codec\.dcp"),
+        ({"fsdp": True}, False, errors.ShardedError, r"codec\.dcp"),
+        ({"deepspeed_plugin": object()}, False, errors.ShardedError, r"codec\.dcp"),
         ({"world_size": 2}, True, codec.SettingsError, "gradients=True is for a"),
         ({"fp16": True}, True, codec.SettingsError, "gradients=True does not"),
         (
@@ -304,7 +296,7 @@ GRADIENTS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("stops", "settings"), GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients_resume_to_the_last_bit(
-    make: Make, hf: Any, differences: Differences, stops: tuple[int, ...], settings: dict[str, Any]
+    make: Make, hf: Any, stops: tuple[int, ...], settings: dict[str, Any]
 ) -> None:
     """With dropout; weights, moments, schedule, logs and random states, without a checkpoint of
     the Trainer's own. The training fails, and may fail again."""
@@ -323,18 +315,18 @@ def test_gradients_resume_to_the_last_bit(
             with pytest.raises(ZeroDivisionError):
                 trainer.train(resume_from_checkpoint=folder)
             assert codec.Chain("run.lcc").steps == tuple(range(1, stop))
-    assert differences(end_of(trainer), end_of(alone)) == []
+    assert same(end_of(trainer), end_of(alone))
     entries = codec.Chain("run.lcc").entries
     assert [e.step for e in entries] == list(range(1, last + 1))
     assert [e.step for e in entries if e.kind == "base"] == [1, *stops]
     assert all(e.nbytes < 0.6 * entries[0].nbytes for e in entries if e.kind == "delta")
     weights = rerun("run.lcc", make(**settings).create_optimizer())["model"]
-    assert differences(dict(weights), dict(alone.model.state_dict())) == []
+    assert same(dict(weights), dict(alone.model.state_dict()))
 
 
 @pytest.mark.parametrize("settings", [EXACT, {}], ids=["exact", "lossy"])
 def test_a_chain_in_place_of_the_trainer_s_checkpoints(
-    make: Make, hf: Any, differences: Differences, settings: dict[str, Any]
+    make: Make, hf: Any, settings: dict[str, Any]
 ) -> None:
     """Killed, and gone on from the chain alone: exactly, or closely."""
     own = {"save_strategy": "no", "logging_steps": 1, "max_steps": 8, "width": 64}
@@ -350,7 +342,7 @@ def test_a_chain_in_place_of_the_trainer_s_checkpoints(
     assert not list(Path("out").glob("checkpoint-*"))
     end, expected = end_of(trainer), end_of(alone)
     if settings:
-        assert differences(end, expected) == []
+        assert same(end, expected)
     assert end["scheduler"] == expected["scheduler"]
     assert torch.equal(end["random"], expected["random"])
     losses, others = (torch.tensor([loss for _, loss, _ in x["losses"]]) for x in (end, expected))
@@ -361,16 +353,14 @@ def test_a_chain_in_place_of_the_trainer_s_checkpoints(
         hf.Chain("plain.lcc", whole=True).checkpoint(make(**own))
 
 
-def test_gradients_every_few_steps(
-    make: Make, hf: Any, alone: Any, differences: Differences
-) -> None:
+def test_gradients_every_few_steps(make: Make, hf: Any, alone: Any) -> None:
     """Beside checkpoints of the Trainer, from which a training may resume too."""
     chain = hf.Chain("run.lcc", gradients=True, every=2)
     with pytest.raises(ZeroDivisionError):
         make(chain, hf.Fails(5), save_steps=3).train()
     assert codec.Chain("run.lcc").steps == (2, 4)
     chain = hf.Chain("run.lcc", gradients=True, every=2)
-    with pytest.warns(RewoundWarning, match="goes on from step 3 and was at 4"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 3 and was at 4"):
         make(chain, save_steps=3).train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (2, 4, 5)
     folder = chain.checkpoint(make(), 4)
@@ -379,8 +369,8 @@ def test_gradients_every_few_steps(
     assert chain.checkpoint(trainer, 2) == folder
     assert not Path(folder, "old").exists()
     trainer.train(resume_from_checkpoint=folder)
-    assert differences(dict(trainer.model.state_dict()), dict(alone[0])) == []
-    with pytest.raises(OptimizerMismatchError):
+    assert same(dict(trainer.model.state_dict()), dict(alone[0]))
+    with pytest.raises(errors.OptimizerMismatchError):
         chain.checkpoint(make(optim="sgd"))
 
 

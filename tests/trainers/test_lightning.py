@@ -17,17 +17,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import codec
-from codec.errors import (
-    DTypeError,
-    LockedError,
-    RerunNeededError,
-    RewoundWarning,
-    ShardedError,
-    StepNotFoundError,
-    StepOrderError,
-    TruncatedRecordError,
-    VersionError,
-)
+from codec import errors
 from codec.rerun import restore as rerun
 from codec.trainers import pointer
 from tests.bits import same
@@ -207,10 +197,10 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     other.save_checkpoint(made, tmp_path / "b.ckpt")
     assert pointer.read(tmp_path / "a.ckpt").step == 4
     assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
-    with pytest.raises(StepNotFoundError, match=r"step 3 of other\.lcc, but"):
+    with pytest.raises(errors.StepNotFoundError, match=r"step 3 of other\.lcc, but"):
         io.load_checkpoint(tmp_path / "b.ckpt")
     newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
-    for text, error in (("", TruncatedRecordError), (newer, VersionError)):
+    for text, error in (("", errors.TruncatedRecordError), (newer, errors.VersionError)):
         (tmp_path / "a.ckpt").write_text(text)
         with pytest.raises(error, match=r"a\.ckpt: expected"):
             io.load_checkpoint(tmp_path / "a.ckpt")
@@ -225,11 +215,11 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt", tmp_path / "file:/c.ckpt"):
         with pytest.raises(codec.SettingsError, match="to a local directory; give"):
             io.save_checkpoint(made, url)
-    with pytest.raises(DTypeError, match=r"policy=\{'paths/0': 'skip'\};"):
+    with pytest.raises(errors.DTypeError, match=r"policy=\{'paths/0': 'skip'\};"):
         io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")
     assert not (tmp_path / "c.ckpt").exists()
     assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)  # no record of what was refused
-    with pytest.raises(LockedError):
+    with pytest.raises(errors.LockedError):
         codec.Checkpointer(tmp_path / "run.lcc", resume=True)
     little = lib.IO(tmp_path / "little.lcc", policy={"state_dict/*": "exact", "*": "skip"})
     little.save_checkpoint(made, tmp_path / "d.ckpt")
@@ -326,7 +316,7 @@ def test_gradients_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
     io = lib.IO("run.lcc", gradients_of=model)
     keep = lib.Keep("kept", every_n_train_steps=1)
     fit(keep, plugins=[io], model=model, max_epochs=1)
-    with pytest.raises(RerunNeededError):
+    with pytest.raises(errors.RerunNeededError):
         lib.IO("run.lcc").load_checkpoint(keep.best_model_path)
     assert lib.IO("run.lcc", gradients_of=lib.Model()).load_checkpoint(keep.best_model_path)
 
@@ -375,7 +365,7 @@ def test_resumed_after_it_failed(
     chain = lib.Chain("run.lcc", every=1, **EXACT)
 
     def go_on() -> None:
-        warnings.simplefilter("ignore", RewoundWarning)
+        warnings.simplefilter("ignore", errors.RewoundWarning)
         fit(keep(), chain, stop, plugins=[io], ckpt_path=first)
 
     code, printed = in_fork(go_on)
@@ -384,7 +374,7 @@ def test_resumed_after_it_failed(
     assert codec.verify("run.lcc").ok
     (newest,) = (tmp_path / "kept").glob("epoch=1-*")
     assert pointer.read(newest).step == 8
-    with pytest.warns(RewoundWarning, match="goes on from step 8 and was at 10"):
+    with pytest.warns(errors.RewoundWarning, match="goes on from step 8 and was at 10"):
         _, model = fit(lib.Chain("run.lcc", every=1, **EXACT), plugins=[io], ckpt_path=newest)
     assert codec.Chain("run.lcc").steps == tuple(range(1, 13))
     assert same(dict(model.state_dict()), dict(expected.state_dict()))
@@ -406,9 +396,9 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
         others.save(1, {"w": torch.zeros(9)})
         for more in ({"plugins": [lib.IO("run.lcc")]}, {}):
             callbacks = [lib.Keep("kept")] if more else [lib.Chain("run.lcc", every=1, resume=True)]
-            with pytest.raises(LockedError, match="another writer is at work here"):
+            with pytest.raises(errors.LockedError, match="another writer is at work here"):
                 fit(*callbacks, **more)
-    with pytest.raises(StepOrderError, match="up to step 1; choose another directory"):
+    with pytest.raises(errors.StepOrderError, match="up to step 1; choose another directory"):
         fit(lib.Chain("run.lcc", every=1))
     for callbacks in ([], [lib.Keep("kept", save_weights_only=True)]):
         with pytest.raises(codec.SettingsError, match="nothing would be saved"):
@@ -422,7 +412,7 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
         """Only its name matters."""
 
     trainer = SimpleNamespace(is_global_zero=True, strategy=FSDPStrategy())
-    with pytest.raises(ShardedError, match=r"strategy is a FSDPStrategy: use codec\.dcp"):
+    with pytest.raises(errors.ShardedError, match=r"strategy is a FSDPStrategy: use codec\.dcp"):
         lib.Chain("new.lcc").on_train_start(trainer, lib.Model())
     other = lib.Chain("new.lcc", every=1)  # as in the processes beside the main one
     rank = SimpleNamespace(is_global_zero=False, strategy=None, global_step=1)

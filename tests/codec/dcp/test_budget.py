@@ -12,8 +12,10 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
-from codec.dcp import ChainReader, ChainWriter, chunks
+from codec.dcp import ChainWriter, chunks
 from codec.errors import BudgetError
+from tests.codec.dcp import steps
+from tests.codec.dcp.steps import size
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 SHAPES = {"wide": (300, 120), "deep": (90, 200), "bias": (120,), "tiny": (64,)}
@@ -49,14 +51,9 @@ def save(writer: ChainWriter, step: Path, model: Tensors, moment: Tensors | None
 
 
 def loaded(step: Path, like: Tensors) -> Tensors:
-    seen = {name: torch.zeros_like(tensor) for name, tensor in like.items()}
-    dcp.load({"model": seen}, storage_reader=ChainReader(step))
-    return seen
-
-
-def size(step: Path) -> int:
-    """Bytes of a step's deltas, with all that is in these files."""
-    return sum(file.stat().st_size for file in step.glob("*.delta.safetensors"))
+    """The model of a step."""
+    model: Tensors = steps.loaded(step, {"model": like})["model"]
+    return model
 
 
 def error(seen: Tensors, live: Tensors) -> float:
@@ -92,14 +89,14 @@ def test_all_records_together_are_within_the_budget(
     for step in range(3):
         save(writer, tmp_path / f"{step}", walk(step))
         if step == 0:
-            assert size(tmp_path / "0") == 0
+            assert size(tmp_path / "0", "delta") == 0
             assert error(loaded(tmp_path / "0", walk(0)), walk(0)) == 0
             continue
         n_files = len(list((tmp_path / f"{step}").glob("*.delta.safetensors")))
         assert n_files == {None: 1, 90_000: 2, 1: 4}[most]
-        assert size(tmp_path / f"{step}") <= budget * 4 * N
+        assert size(tmp_path / f"{step}", "delta") <= budget * 4 * N
         if quantizer == "uniform":
-            assert size(tmp_path / f"{step}") >= 0.9 * budget * 4 * N
+            assert size(tmp_path / f"{step}", "delta") >= 0.9 * budget * 4 * N
         off = error(loaded(tmp_path / f"{step}", walk(step)), walk(step))
         assert 0 < off < (0.2 if budget == 0.03 else 0.06)
 
@@ -119,8 +116,7 @@ def test_moments_come_on_top(tmp_path: Path) -> None:
             (file,) = (tmp_path / f"{step}").glob("*.delta.safetensors")
             assert above > 0.05 * 4 * N
             assert 0.9 * 0.05 * 4 * N < file.stat().st_size - above <= 0.05 * 4 * N + 2 * 24
-            seen = {"optim": {"state": {"deep": moments(step)}}}
-            dcp.load(seen, storage_reader=ChainReader(tmp_path / f"{step}"))
+            seen = steps.loaded(tmp_path / f"{step}", {"optim": state["optim"]})
             alone = codec.restore(tmp_path / "own.lcc")
             for name, live in moments(step).items():
                 moment = seen["optim"]["state"]["deep"][name]
@@ -134,18 +130,22 @@ def test_moments_come_on_top(tmp_path: Path) -> None:
             )
 
 
-def test_targets_of_a_policy(tmp_path: Path) -> None:
-    """A pattern's own target holds, and the budget pays for it."""
-    writer = ChainWriter(budget=0.2, policy={"*deep": "tolerance=1e-5"})
-    plain = ChainWriter(budget=0.2)
+@pytest.mark.parametrize("target", [{"budget": 0.2}, {"tolerance": 0.02, "scope": "model"}])
+def test_targets_of_a_policy(tmp_path: Path, target: dict[str, Any]) -> None:
+    """A pattern's own target holds, whatever the others have; a budget pays for it."""
+    writer = ChainWriter(**target, policy={"*deep": "tolerance=1e-5"})
+    plain = ChainWriter(**target)
     for step in range(3):
         save(writer, tmp_path / "own" / f"{step}", walk(step))
         save(plain, tmp_path / "plain" / f"{step}", walk(step))
     seen, without = (loaded(tmp_path / kind / "2", walk(2)) for kind in ("own", "plain"))
-    off = {name: float((seen[name] - live).abs().max()) for name, live in walk(2).items()}
+    off = {name: error({name: seen[name]}, {name: live}) for name, live in walk(2).items()}
     assert 9e-6 < off["deep"] <= 1e-5 < off["wide"]
-    assert float((without["deep"] - walk(2)["deep"]).abs().max()) > 1e-5
-    assert size(tmp_path / "own" / "2") <= 0.2 * 4 * N
+    assert error(without, {"deep": walk(2)["deep"]}) > 1e-5
+    if "budget" in target:
+        assert size(tmp_path / "own" / "2", "delta") <= 0.2 * 4 * N
+    else:
+        assert 0.015 < off["wide"] <= 0.02
 
 
 def test_chunks_that_are_not_saved_do_not_count(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_chunks_that_are_not_saved_do_not_count(tmp_path: Path) -> None:
     save(writer, tmp_path / "0", walk(0))
     save(writer, tmp_path / "1", walk(1))
     save(writer, tmp_path / "2", walk(2, few))
-    assert 0.1 * 4 * n < size(tmp_path / "1") <= 0.1 * 4 * N
-    assert 0 < size(tmp_path / "2") <= 0.1 * 4 * n
+    assert 0.1 * 4 * n < size(tmp_path / "1", "delta") <= 0.1 * 4 * N
+    assert 0 < size(tmp_path / "2", "delta") <= 0.1 * 4 * n
 
 
 def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     enough = float(str(reason).split("budget=")[1].split()[0])
     writer = ChainWriter(budget=enough, resume=tmp_path / "0")
     save(writer, tmp_path / "1", walk(1))
-    assert 0 < size(tmp_path / "1") <= enough * 4 * N
+    assert 0 < size(tmp_path / "1", "delta") <= enough * 4 * N
 
 
 @pytest.mark.parametrize(

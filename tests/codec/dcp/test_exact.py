@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import types
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.api import CheckpointException
 
 from codec.dcp import ChainReader, ChainWriter, needed
 from codec.dcp.files import step_at
 from codec.dcp.rank_writer import read_item
 from codec.record import record as records
-from codec.storage import directory as storage
+from tests.bits import same
+from tests.codec.dcp.steps import kinds, loaded, size
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 SPECIAL = (0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000, 0x00000001, 0xFF800000)  # float32
@@ -65,15 +62,8 @@ def save(writer: ChainWriter, path: Path, step: int) -> None:
 
 def check(path: Path, step: int) -> None:
     """That a directory has the bits of a step."""
-    expected = state_of(step)
-    seen = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
-    dcp.load(nested(seen), storage_reader=ChainReader(path))
-    for name, tensor in expected.items():
-        assert torch.equal(bits_of(seen[name]), bits_of(tensor)), name
-
-
-def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.reshape(-1).view(torch.uint8)
+    expected = nested(state_of(step))
+    assert same(loaded(path, expected), expected)
 
 
 def needs(path: Path) -> dict[str, list[str]]:
@@ -83,14 +73,6 @@ def needs(path: Path) -> dict[str, list[str]]:
         index.fqn.rpartition(".")[2]: [at.step for at in read_item(item, step_at(path))[0]]
         for index, item in data.items()
     }
-
-
-def kinds(path: Path) -> list[str]:
-    return sorted(file.name.split(".")[1] for file in path.glob("*.safetensors"))
-
-
-def size(path: Path, kind: str) -> int:
-    return sum(file.stat().st_size for file in path.glob(f"*.{kind}.safetensors"))
 
 
 def no_residual(*_: Any) -> None:
@@ -133,37 +115,8 @@ def test_a_chunk_of_another_shape_begins_anew(tmp_path: Path) -> None:
     for step in range(4):
         state = nested({"w": torch.arange(600.0 + step % 2) + step}) | {"text": "x" * 3000 * step}
         dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
-        seen = nested({"w": torch.zeros(600 + step % 2)}) | {"text": ""}
-        dcp.load(seen, storage_reader=ChainReader(tmp_path / f"{step}"))
-        assert torch.equal(seen["ema"]["w"], state["ema"]["w"])
-        assert seen["text"] == state["text"]
+        assert same(loaded(tmp_path / f"{step}", state), state)
         assert needs(tmp_path / f"{step}")["text"] == [str(step)]
-
-
-def test_a_save_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No track moves: the next residuals lead from the last whole step."""
-    writer = ChainWriter(bits=2)
-    for step in (0, 1, 2):
-        save(writer, tmp_path / f"{step}", step)
-    fsyncs = iter(range(100))
-
-    def full(descriptor: int) -> None:
-        if next(fsyncs) == 2:  # file and directory of a record, then another
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    system = types.SimpleNamespace(**vars(os))
-    system.fsync = full
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "os", system)
-        with pytest.raises(CheckpointException):
-            save(writer, tmp_path / "3", 3)
-    assert not (tmp_path / "3" / ".metadata").exists()
-    for step, path in ((4, tmp_path / "3"), (5, tmp_path / "5")):
-        save(writer, path, step)
-        check(path, step)
-    assert needs(tmp_path / "5")["floats"] == ["0", "1", "2", "3", "5"]
-    assert needs(tmp_path / "5")["jump"] == ["1", "2", "3", "5"]
-    check(tmp_path / "2", 2)
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import http.server
 import os
 import pickle
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +19,11 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
 from codec.cli.main import main
-from codec.dcp import ChainReader, ChainWriter, needed, newest_step
+from codec.dcp import ChainWriter, needed, newest_step
 from codec.dcp.files import step_at
 from codec.storage.remote import Remote
+from tests.bits import same
+from tests.codec.dcp.steps import loaded
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
@@ -108,16 +107,8 @@ def save(writer: ChainWriter, run: Any, *steps: int) -> None:
         dcp.save(state_of(step), storage_writer=writer, checkpoint_id=f"{run}/step-{step}")
 
 
-def load(step: Any, **options: Any) -> dict[str, Any]:
-    state = {"model": {"w": torch.zeros(3000), "b": torch.zeros(40)}, "epoch": 0}
-    state["n"] = torch.zeros(50, dtype=torch.int64)
-    dcp.load(state, storage_reader=ChainReader(step, **options))
-    return state
-
-
-def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    tensors = ((a["model"][key], b["model"][key]) for key in ("w", "b"))
-    return a["epoch"] == b["epoch"] and all(x.equal(y) for x, y in (*tensors, (a["n"], b["n"])))
+def load(step: Any, **options: Any) -> Any:
+    return loaded(step, state_of(0), **options)
 
 
 def steps_in(store: dict[str, Any]) -> set[str]:
@@ -199,9 +190,7 @@ def test_old_steps_are_removed(keep: int, store: dict[str, Any]) -> None:
     writer = ChainWriter(bits=2, keep_steps=keep, base_every=1)
     save(writer, RUN, *range(7))
     left = sorted(steps_in(store))
-    assert (
-        left == [f"step-{step}" for step in range(7 - keep - (keep % 2 == 0), 7)] or len(left) <= 3
-    )
+    assert left == [f"step-{step}" for step in range(7 - keep - (keep % 2 == 0), 7)]
     for step in left[-keep:]:
         load(f"{RUN}/{step}")
 
@@ -229,8 +218,14 @@ class Line:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_any_request_may_fail(after: bool, store: dict[str, Any], monkeypatch: Patch) -> None:
-    """Or its answer may not arrive: the step is whole or not, and the next one is saved."""
+def test_any_request_may_fail(
+    after: bool, store: dict[str, Any], requests: Counter[str], monkeypatch: Patch
+) -> None:
+    """Or its answer may not arrive: the step is whole or not, and it or the next one is saved.
+
+    Records of a failed save stay: a removal could arrive after the same state was saved again, to
+    files of the same names.
+    """
     n_failed = 0
     for nth in range(1, 30):
         store.clear()
@@ -245,30 +240,16 @@ def test_any_request_may_fail(after: bool, store: dict[str, Any], monkeypatch: P
             n_failed += 1
         if line.left > 0:
             break
+        if "/bucket/run/step-2/.metadata" not in store and nth % 2:
+            save(writer, RUN, 2)
         save(writer, RUN, 3)
-        for step in (0, 1, 3):
+        whole = {0, 1, 3} | ({2} if "/bucket/run/step-2/.metadata" in store else set())
+        for step in whole:
             assert load(f"{RUN}/step-{step}")["epoch"] == step
-        if "/bucket/run/step-2/.metadata" in store:
-            assert load(f"{RUN}/step-2")["epoch"] == 2
     else:
         pytest.fail("no save without a failure")
     assert n_failed >= 3
-
-
-def test_records_of_a_failed_save_stay(
-    store: dict[str, Any], requests: Counter[str], monkeypatch: Patch
-) -> None:
-    """A removal could arrive after the same state was saved again, to files of the same names."""
-    writer = ChainWriter(bits=2)
-    save(writer, RUN, 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryFileSystem, "pipe_file", Line(2, False).around("pipe_file"))
-        with pytest.raises(CheckpointException):
-            save(writer, RUN, 1)
-    assert any("step-1/" in path for path in store)
     assert not requests["rm_file"]
-    save(writer, RUN, 1)
-    assert load(f"{RUN}/step-1")["epoch"] == 1
 
 
 def test_what_is_missing_or_damaged_is_named(store: dict[str, Any]) -> None:
@@ -304,27 +285,14 @@ def test_secrets_are_not_kept(store: dict[str, Any]) -> None:
     assert needed(f"{run}/step-0") == [f"{run}/step-0"]
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_over_http(tmp_path: Path, web_server: Any) -> None:
     """To be read only."""
     save(ChainWriter(bits=2), tmp_path / "run", 0, 1)
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            """Nothing."""
-
-    handler = functools.partial(Quiet, directory=tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        run = f"http://127.0.0.1:{server.server_port}/run"
-        try:
-            assert same(load(f"{run}/step-1"), load(tmp_path / "run" / "step-1"))
-            assert newest_step(run) == f"{run}/step-1"
-            with pytest.raises(CheckpointException, match="can only be read"):
-                save(ChainWriter(bits=2), run, 2)
-        finally:
-            server.shutdown()
-            thread.join()
+    run = f"{web_server.url}/run"
+    assert same(load(f"{run}/step-1"), load(tmp_path / "run" / "step-1"))
+    assert newest_step(run) == f"{run}/step-1"
+    with pytest.raises(CheckpointException, match="can only be read"):
+        save(ChainWriter(bits=2), run, 2)
 
 
 def test_a_filesystem_that_is_not_installed() -> None:

@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 import codec
 from codec.errors import BudgetError
 from codec.inspect import Group
-from codec.scheme import budget as budgets
-from codec.scheme import tracker as tracker_of
-from codec.scheme.budget import check_budget
 from codec.scheme.coders import CODERS
 from codec.scheme.stream import LosslessStage
 from codec.scheme.stream import code as coded
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
+from tests.codec.scheme.made import Ways
 
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
@@ -251,60 +249,14 @@ def test_the_header_is_paid_for(quantizer: str) -> None:
 def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
     rng = np.random.default_rng(0)
     state = {"a": np.zeros(70_000, F32), "b": np.zeros(9, F32), "c": np.zeros(3000, F32)}
-    settings = {"scope": scope, "budget": 0.02, "quantizer": quantizer}
-    stepping, careful = (codec.Tracker(state, **settings) for _ in range(2))
-    applied = {k: a.copy() for k, a in state.items()}
+    ways = Ways(state, scope=scope, budget=0.02, quantizer=quantizer)
     for i in range(4):
         state = {k: a + deltas(i, a.size, rng) for k, a in state.items()}
         if i == 2:
             state["c"][5] = np.inf
-        prepared, again = careful.prepare(state), careful.prepare(state)  # a search forgets
-        step = stepping.step(state)
-        careful.commit(prepared)
-        codec.apply(step, applied)
+        step = ways.step(state)
         assert step.non_finite == (("c",) if i == 2 else ())  # then it stays infinite
         assert (step.coding.bits, step.coding.budget) == (None, 0.02)
-        for one in (prepared, again):
-            assert one.nbytes == step.nbytes
-            for g, h in zip(one.groups, step.groups, strict=True):
-                assert g.encoded.payload.data.tobytes() == h.encoded.payload.data.tobytes()
-                assert g.encoded.levels.tobytes() == h.encoded.levels.tobytes()
-        for k, array in stepping.state.items():
-            assert array.tobytes() == careful.state[k].tobytes() == applied[k].tobytes()
-        assert stepping.track.sums == careful.track.sums == step.sums
-
-
-@pytest.mark.parametrize("coder", CODERS)
-@QUANTIZERS
-def test_size_is_known_before_anything_is_coded(
-    coder: str, quantizer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Never less than what is written, and more by the padding of streams at most."""
-    sizes: list[int] = []
-    name = "fit_steps" if quantizer == "uniform" else "fit_buckets"
-    fit = getattr(tracker_of, name)
-
-    def spy(*args: Any) -> budgets.Fitted:
-        fitted: budgets.Fitted = fit(*args)
-        sizes.append(fitted.nbytes)
-        return fitted
-
-    monkeypatch.setattr(tracker_of, name, spy)
-    rng = np.random.default_rng(0)
-    for n in (100, 9000, 200_000):
-        for share in (0.004, 0.1):
-            first = {"w": np.zeros(n, F32)}
-            tracker = codec.Tracker(first, None, "model", coder, share, quantizer=quantizer)
-            for _ in range(2):
-                delta = rng.normal(size=n).astype(F32)
-                try:
-                    (group,) = tracker.step({"w": tracker.state["w"] + delta}).groups
-                except codec.SettingsError:
-                    assert share * 4 * n < least(n, coder)
-                    continue
-                e = group.encoded
-                streams = getattr(e.payload, "streams", np.zeros(1)).size
-                assert e.nbytes <= sizes[-1] <= e.nbytes + 4 * (streams - 1)
 
 
 def test_most_of_a_budget_is_used() -> None:
@@ -425,35 +377,6 @@ def test_exact_bytes_are_those_of_the_file(tmp_path: Path, forks: None) -> None:
         model = 4 * sum(p.numel() for p in net.parameters())
         assert 0 < saved.moment_nbytes < 0.3 * model
         assert end - begin - saved.moment_nbytes <= 0.2 * model
-
-
-# Settings.
-
-
-NUMBERS = [0, 0.0, -0.1, 1.0001, 5, np.nan, np.inf, np.float32(2)]
-
-
-@pytest.mark.parametrize("value", [*NUMBERS, True, False, "0.1", [0.1], 1j, np.complex64(0.5)])
-def test_out_of_range(value: Any) -> None:
-    message = "above 0 and at most 1; got"
-    with pytest.raises(codec.SettingsError, match=message):
-        check_budget(value)
-    with pytest.raises(codec.SettingsError, match=message):
-        codec.Tracker({}, budget=value)
-
-
-@pytest.mark.parametrize("value", [1, 1.0, 1e-300, np.float32(0.25), np.int8(1)])
-def test_in_range(value: Any) -> None:
-    assert type(check_budget(value)) is float
-    coding = codec.Tracker({}, budget=value).step({}).coding
-    assert (coding.bits, coding.budget) == (None, float(value))
-
-
-def test_states_without_lossy_tensors() -> None:
-    for scope in ("model", "tensor"):
-        tracker = codec.Tracker({"n": np.array(1)}, None, scope, budget=0.01)
-        assert tracker.step({"n": np.array(2)}).nbytes == 8
-        assert codec.Tracker({}, None, scope, budget=0.01).step({}).nbytes == 0
 
 
 @QUANTIZERS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import codec
 from codec.scheme import uniform
 from codec.scheme.coders import CODERS
-from codec.scheme.coding import DEFAULT_DISTANCE, Coding
+from codec.scheme.coding import Coding
 from codec.scheme.origin import SAMPLE, Origin
 from codec.scheme.remainder import DeltaRest, Remainder, Rest, restart_warning
 from codec.state.tensors import layout_of
@@ -180,44 +180,6 @@ def test_the_estimate_of_what_steps_leave() -> None:
             q = np.sign(values) * np.floor(np.abs(values, dtype=np.float64) / size + offset)
             real = ((values - q * size) ** 2).sum() / (values.astype(np.float64) ** 2).sum()
             assert magnitudes.share_left(size, offset) == pytest.approx(real, rel=0.01)
-
-
-@pytest.mark.parametrize("distance", [0, 1, -0.1, 1.5, math.nan, math.inf, True, "0.3", None])
-def test_distances_out_of_range(distance: Any) -> None:
-    if distance is None:
-        assert Coding(distance=None).bits == 2
-        return
-    with pytest.raises(codec.SettingsError, match=r"above 0 and below 1, as 0\.3; got"):
-        Coding(distance=distance)
-
-
-def test_one_target_at_a_time() -> None:
-    for pair in (
-        {"bits": 2, "budget": 0.1},
-        {"bits": 8, "tolerance": 0.1},
-        {"bits": 1, "distance": 0.1},
-        {"budget": 0.1, "distance": 0.1},
-        {"tolerance": 0.1, "distance": 0.1},
-        {"budget": 0.1, "tolerance": 0.1},
-    ):
-        with pytest.raises(codec.SettingsError, match="; got " + " and ".join(pair)):
-            Coding(**pair)  # type: ignore[arg-type]
-    assert Coding(None, budget=0.1).bits is None
-    with pytest.raises(codec.SettingsError, match="a distance needs uniform steps"):
-        Coding(distance=0.3, quantizer="exponent")
-
-
-def test_defaults() -> None:
-    """The paper's 2 bits where nothing trains for real, else a distance."""
-    assert Coding() == Coding(2)
-    assert Coding.safe() == Coding(distance=DEFAULT_DISTANCE)
-    assert Coding.safe(bits=2) == Coding(2)
-    assert Coding.safe(bits=None) == Coding(None)
-    assert Coding.safe(quantizer="exponent") == Coding(2)
-    assert Coding.safe(budget=0.05, scope="tensor") == Coding(budget=0.05, scope="tensor")
-    assert Coding(distance=0.25).describe() == (
-        "a distance of 0.25, steps over the whole model, run-length"
-    )
 
 
 def test_what_is_too_far_for_a_restart() -> None:

@@ -14,12 +14,9 @@ import codec
 from codec.errors import CodeTableError
 from codec.scheme import huffman
 from codec.scheme.huffman import Node
+from tests.codec.scheme.made import lengths
 
 U8 = np.uint8
-
-
-def lengths(*values: int) -> np.ndarray:
-    return np.array(values, U8)
 
 
 def test_worked_example(paper: np.ndarray, huffman_total: Callable[[list[int]], int]) -> None:

@@ -143,30 +143,6 @@ def test_contexts_that_some_streams_have_no_element_of() -> None:
     assert same(residual.applied(old), new)
 
 
-STEPS = {"F32": 2**17, "F64": 2**45, "I64": 2**57, "I32": 2**20, "BF16": 40, "U8": 10, "C64": 2**17}
-
-
-@pytest.mark.parametrize(
-    ("dtype", "some_rest"),
-    [*((d, False) for d in STEPS), *((d, True) for d in STEPS if d[0] != "I")],
-)
-def test_most_elements_change(dtype: str, some_rest: bool) -> None:
-    """Every element has a code word; if most of the large ones rest, these have runs."""
-    rng, n = np.random.default_rng(0), UNIT + 3000
-    kind, w = uints(dtype)
-    old = (rng.random(n) * 2.0 ** (w - 2)).astype(kind)
-    is_small = np.arange(n) % 3 > 0
-    old[is_small] >>= kind.type(min(w // 3, 12))
-    steps = rng.integers(-STEPS[dtype], STEPS[dtype] + 1, n)
-    if some_rest:
-        steps[rng.random(n) < np.where(is_small, 0.4, 0.99)] = 0
-    old, new = (array_of(a, dtype) for a in (old, old + steps.astype(kind)))
-    r = residual_of(old, new, spec_of(old, dtype))
-    assert r is not None
-    assert {c.has_runs for c in r.contexts if c.code} == ({False, True} if some_rest else {False})
-    assert same(r.applied(old), new)
-
-
 def test_masks_and_counters() -> None:
     rng = np.random.default_rng(0)
     mask = rng.random(400_000) < 0.5

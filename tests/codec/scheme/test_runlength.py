@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,10 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import StreamError
-from codec.scheme import huffman, prefix, runlength, tables
+from codec.scheme import huffman, prefix, runlength
 from codec.scheme.tables import CodeTable
+from tests.codec.scheme.made import given as a_table
+from tests.codec.scheme.made import lengths, quantized, sparse
 
 UNIT = 2**16
 MAX_STREAM = 2**21
@@ -25,24 +26,6 @@ CLASSES = [(run, 0) for run in range(16)]
 for bits in range(2, 19):
     for _ in range(4):
         CLASSES.append((CLASSES[-1][0] + (1 << CLASSES[-1][1]), bits))
-
-
-def quantized(codes: Any) -> codec.Quantized:
-    """Codes as if they had been quantized, renumbered so that every level but zero occurs."""
-    codes = np.asarray(codes)
-    used = np.unique(codes[codes > 0])
-    new = np.zeros(int(codes.max(initial=0)) + 1, np.uint16)
-    new[used] = np.arange(1, used.size + 1)
-    levels = np.concatenate(([0], 2.0 - np.arange(used.size) / 1024)).astype(np.float32)
-    narrow = np.uint8 if levels.size <= 256 else np.uint16
-    return codec.Quantized(new[codes].astype(narrow), levels, codes.shape, None, None)
-
-
-def sparse(n: int, survivors: dict[int, int]) -> np.ndarray:
-    codes = np.zeros(n, np.uint16)
-    for at, code in survivors.items():
-        codes[at] = code
-    return codes
 
 
 def lowest_first(value: int, n_bits: int) -> str:
@@ -83,9 +66,7 @@ def check_slowly(
     q: codec.Quantized, table: CodeTable | None = None, coder: str = "runlength"
 ) -> codec.Encoded:
     """Encode, with the table given or chosen, compare, and decode."""
-    with pytest.MonkeyPatch.context() as patch:
-        if table is not None:
-            patch.setattr(tables, "choose", lambda counts, *_: given_table(table, counts))
+    with a_table(table):
         e = codec.encode(q, coder)
     assert (e.coder, e.cached, e.saved_bits) == (coder, False, 0)
     assert (e.shape, e.bits, e.levels.tobytes()) == (q.shape, q.bits, q.levels.tobytes())
@@ -102,12 +83,6 @@ def check_slowly(
     assert back.codes.dtype == q.codes.dtype
     assert back.codes.tobytes() == q.codes.tobytes()
     return e
-
-
-def given_table(table: CodeTable, counts: tables.Counts) -> tables.Choice:
-    bits = table.cost(counts)
-    assert bits is not None
-    return tables.Choice(table, bits, False, 0)
 
 
 # Classes.
@@ -136,7 +111,7 @@ def test_numbers_of_tokens(n_symbols: int, classes: int, bits: int) -> None:
 def test_worked_example() -> None:
     """20 zeros 1, 2 zeros 1, 2 zeros 1, 0 zeros 2, and zeros that go without saying."""
     codes = sparse(200, {20: 1, 23: 1, 26: 1, 27: 2})
-    table = CodeTable(np.array([3, 0, 0, 1, 3, 2, 0, 0, 0], np.uint8), 4)
+    table = CodeTable(lengths(3, 0, 0, 1, 3, 2, 0, 0, 0), 4)
     assert huffman.code_words(table.lengths)[:5] == ["110", "", "", "0", "111"]
     e = check_slowly(quantized(codes), table)
     # escape, class 17, symbol 1, 20 is the first of its class; 0 0; symbol 2 after no zero: 10
@@ -203,20 +178,6 @@ def test_many_symbols(k: int) -> None:
         assert check_slowly(quantized(codes), coder=coder).levels.size == k
 
 
-def test_a_token_that_ends_with_the_second_word() -> None:
-    """31 bits wait in the writer's buffer; a word of 15 bits and 18 extra bits make them 64."""
-    lengths = np.zeros(runlength.n_tokens(1, 84), np.uint8)
-    far = next(kind for kind, (_, bits) in enumerate(CLASSES) if bits == 18)
-    lengths[[1, *range(2, 15), 1 + far, 0]] = [1, *range(2, 15), 15, 15]
-    run = CLASSES[far][0] + 123_457
-    codes = np.zeros(
-        prefix.STREAMS * MAX_STREAM, np.uint16
-    )  # the fewest that have so long a stream
-    codes[:31] = codes[31 + run : 31 + run + 3] = 1
-    e = check_slowly(quantized(codes), CodeTable(lengths, 84))
-    assert e.payload.streams.tolist() == [31 + 33 + 2, *[0] * (prefix.STREAMS - 1)]
-
-
 def test_longest_code_words() -> None:
     """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
     counts = [1, 1]
@@ -227,19 +188,6 @@ def test_longest_code_words() -> None:
         e = check_slowly(quantized(codes), coder="huffman")
         assert e.table is not None
         assert e.table.lengths.max() == 15
-
-
-def test_escapes_where_classes_run_out() -> None:
-    """The table of 510 symbols cannot have 9 classes, and runs of 8 and more come now and then."""
-    rng = np.random.default_rng(0)
-    codes = np.zeros(120_000, np.uint16)
-    at = np.cumsum(np.where(rng.random(15_000) < 0.02, rng.integers(8, 90, 15_000), 3))
-    codes[at] = np.minimum(rng.geometric(0.3, at.size), 510)
-    codes[-510:] = np.arange(1, 511)
-    e = check_slowly(quantized(codes))
-    assert e.table is not None
-    assert e.table.classes == 8
-    assert e.table.lengths.size == 1 + 510 * 8
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -274,7 +222,7 @@ def test_single_survivors(at: list[int]) -> None:
 def test_two_or_three_elements(codes: list[int]) -> None:
     """The plain code or tokens, whichever it is; and tokens in any case."""
     check_slowly(quantized(codes))
-    check_slowly(quantized(codes), CodeTable(np.array([2, 2, 2, 2, 0], np.uint8), 2))
+    check_slowly(quantized(codes), CodeTable(lengths(2, 2, 2, 2, 0), 2))
 
 
 def test_more_streams_than_lanes() -> None:
@@ -289,7 +237,7 @@ def test_more_streams_than_lanes() -> None:
     for coder in ("runlength", "huffman"):
         assert check_slowly(quantized(codes), coder=coder).payload.streams.size == 8
     # the same with escapes in the midst of all lanes
-    few = tables.CodeTable(huffman.code_lengths(2 ** np.arange(13)[::-1]), 12)
+    few = CodeTable(huffman.code_lengths(2 ** np.arange(13)[::-1]), 12)
     check_slowly(quantized(codes), few)
 
 
@@ -310,18 +258,12 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last run of all 84 classes, each in its own word and after an escape."""
     monkeypatch.setattr(prefix, "stream_units", lambda n, n_symbols: 32)
     its = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
-    escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
+    escaped = CodeTable(lengths(1, 1, 0), 2)
     for first, extra_bits in CLASSES:
         last = first + (1 << extra_bits) - 1
         for run in {first, last}:
             n = run + 3
-            q = codec.Quantized(
-                (np.arange(n) == run).astype(np.uint8),
-                np.array([0, 1], np.float32),
-                (n,),
-                None,
-                None,
-            )
+            q = quantized((np.arange(n) == run).astype(np.uint8))
             e = codec.encode(q, "runlength")
             for table in (its, escaped) if n < 5000 or run == last else ():
                 e = check_slowly(q, table)
@@ -332,40 +274,25 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """15 bits of word and 18 open ones, written from bit 31 of a word on, make 64 bits."""
     monkeypatch.setattr(prefix, "stream_units", lambda n, n_symbols: 32)
-    lengths = np.zeros(85, np.uint8)
-    lengths[1] = 1  # no zeros: one bit
-    lengths[[0, *range(2, 14)]] = range(2, 15)
-    lengths[[83, 84]] = 15
-    table = CodeTable(huffman.checked_lengths(lengths), 84)
+    # A token after no zeros takes one bit.
+    table = CodeTable(lengths(2, 1, *range(3, 15), *[0] * 69, 15, 15), 84)
     longest = (1 << 18) - 1 + CLASSES[82][0]
-    q = quantized([0, 1])
     for n_ones in (0, *range(13, 33)):
         codes = np.zeros(longest + n_ones + 2, np.uint8)
-        codes[:n_ones] = 1
-        codes[n_ones + longest] = 1
-        codes[-1] = 1
-        q = codec.Quantized(codes, q.levels, codes.shape, None, None)
-        e = check_slowly(q, table)
+        codes[[*range(n_ones), n_ones + longest, -1]] = 1
+        e = check_slowly(quantized(codes), table)
         assert e.payload.streams.tolist() == [n_ones + 33 + 1]
 
 
 def test_classes_that_do_not_exist() -> None:
     """7 bits could name 128 of them; a stream that does leads beyond its own end."""
-    escape = CodeTable(np.array([1, 1, 0], np.uint8), 2)
+    escape = CodeTable(lengths(1, 1, 0), 2)
     e = check_slowly(quantized([0, 1]), escape)
     for kind in range(128):
-        words = np.array([int(("0" + lowest_first(kind, 7) + "0" * 18)[::-1], 2)], np.uint32)
-        bits = 8 + (CLASSES[kind][1] if kind < 84 else 0)
-        changed = replace(
-            e,
-            payload=replace(
-                e.payload,
-                words=words,
-                streams=np.array([bits], np.uint32),
-                stream_elements=MAX_STREAM,
-            ),
-            shape=(MAX_STREAM,),
-        )
+        words = np.array([int(("0" + lowest_first(kind, 7) + "0" * 18)[::-1], 2)], U32)
+        streams = np.array([8 + (CLASSES[kind][1] if kind < 84 else 0)], U32)
+        payload = replace(e.payload, words=words, streams=streams, stream_elements=MAX_STREAM)
+        changed = replace(e, payload=payload, shape=(MAX_STREAM,))
         if kind < 84:
             assert np.flatnonzero(codec.decode(changed).codes).tolist() == [CLASSES[kind][0]]
         else:

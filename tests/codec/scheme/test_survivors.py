@@ -267,15 +267,6 @@ def test_packed(n: int, dtype: type) -> None:
             assert spread_codes(s).tolist() == codes.tolist()
 
 
-def test_survivors_settle_on_fewer() -> None:
-    codes = np.tile(np.arange(8, dtype=np.uint8), 3 * UNIT // 8 + 9)
-    final = np.zeros(512, np.uint16)
-    final[[1, 5, 7]] = 2, 1, 3
-    with packed(codes) as s:
-        assert settled(s, final).tolist() == final[codes].tolist()
-        assert settled(s, np.zeros(512, np.uint16)).tolist() == [0] * codes.size
-
-
 # Memory.
 
 

@@ -18,13 +18,10 @@ from codec.scheme.coders import CODERS
 from codec.scheme.limits import MAX_CLASSES
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
+from tests.codec.scheme.made import lengths
 
 U8 = np.uint8
 FIRST = runlength.FIRST_RUN.tolist()
-
-
-def lengths(*values: int) -> np.ndarray:
-    return np.array(values, U8)
 
 
 def counted(codes: list[int], k: int, tokens: bool = True) -> Counts:

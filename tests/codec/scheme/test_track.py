@@ -16,21 +16,14 @@ import codec
 from codec.errors import StateMismatchError, TrackDigestError
 from codec.scheme import huffman
 from codec.scheme.delta import alphabets
-from codec.scheme.digest import digest
 from codec.scheme.kernels import codes, decode
-from codec.scheme.limits import LOOK
-from codec.scheme.track import digest_sums
 from codec.scheme.tracker import check_same_layout
 from tests.bits import same
+from tests.codec.scheme.made import Arrays, Ways, copied, same_deltas
 
-Arrays = dict[str, np.ndarray]
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
 scopes = st.sampled_from(["model", "tensor"])
 coders = st.sampled_from(["runlength", "huffman"])
-
-
-def copied(state: Arrays) -> Arrays:
-    return {k: a.copy() for k, a in state.items()}
 
 
 @settings(max_examples=20)
@@ -120,61 +113,23 @@ def check_step(step: codec.Delta, slow: list[Slow], bad: tuple[str, ...]) -> Non
         assert group.n == expected.codes.size
 
 
-def same_bytes(a: codec.Delta, b: codec.Delta) -> None:
-    assert a.nbytes == b.nbytes
-    assert a.sums == b.sums
-    assert same(a.exact, b.exact)
-    assert a.non_finite == b.non_finite
-    assert list(a.tables) == list(b.tables)
-    for one, other in zip(a.groups, b.groups, strict=True):
-        e, f = one.encoded, other.encoded
-        assert e.payload.row == f.payload.row
-        assert e.payload.head == f.payload.head
-        assert e.payload.data.tobytes() == f.payload.data.tobytes()
-        assert e.levels.tobytes() == f.levels.tobytes()
-        assert (e.cached, e.saved_bits) == (f.cached, f.saved_bits)
-        assert (e.shape, e.bits, e.coder) == (f.shape, f.bits, f.coder)
-        assert e.code_lengths.tolist() == f.code_lengths.tolist()
-
-
 def follow(
     states: list[Arrays], bits: int | None, scope: str, coder: str
 ) -> tuple[list[codec.Delta], Arrays]:
-    """All ways through these states, side by side and beside the slow one."""
-    stepping, careful = (codec.Tracker(states[0], bits, scope, coder) for _ in range(2))
-    followed, slow_track = stepping.track.copy(), copied(stepping.state)
-    applied = copied(stepping.state)
-    into: Arrays = {k: np.full_like(a, 7) for k, a in applied.items()}
-    steps = []
+    """All ways through these states, beside the slow one."""
+    ways = Ways(states[0], bits=bits, scope=scope, coder=coder)
+    track, steps = copied(ways.stepping.state), []
     for state in states[1:]:
-        before = copied(careful.state)
-        prepared = careful.prepare(state)
-        assert same(careful.state, before)
-        assert careful.track.sums == digest_sums(careful.track.layout, before)
-        step = stepping.step(state)
-        same_bytes(step, prepared)
-        slow_track, slow, bad = slow_step(slow_track, state, bits, scope)
-        check_step(step, slow, bad)
-        for group, expected in zip(step.groups, slow):
+        steps.append(ways.step(state))
+        track, slow, bad = slow_step(track, state, bits, scope)
+        check_step(steps[-1], slow, bad)
+        assert same(ways.stepping.state, track)
+        for group, expected in zip(steps[-1].groups, slow):
             if coder == "huffman" and group.encoded.table and not group.encoded.cached:
                 counts = np.bincount(expected.codes, minlength=expected.levels.size)
                 best = huffman.code_lengths(counts)
                 assert group.encoded.payload_bits == huffman.n_bits(counts, best)
-        careful.commit(prepared)
-        assert followed.after(step, LOOK)[0] == step.sums
-        assert same(followed.arrays, before)
-        codec.apply(step, applied, into)
-        assert same(applied, before)
-        codec.apply(step, applied)
-        followed.apply(step)
-        for track in (stepping.state, careful.state, applied, into, followed.arrays):
-            assert same(track, slow_track)
-        expected = digest_sums(stepping.track.layout, slow_track)
-        assert step.sums == expected
-        for one in (followed, stepping.track, careful.track):
-            assert one.sums == expected
-        steps.append(step)
-    return steps, slow_track
+    return steps, track
 
 
 SIZES = [8, 9, 63, 64, 65, 3, 255, 257, 1000, 11, 2**16 - 1000, 8, 2**16 + 1, 12, 2000]
@@ -302,25 +257,9 @@ def test_arrays_of_any_layout_and_dtype() -> None:
     for scope in ("model", "tensor"):
         odd, plain_ = (codec.Tracker(one[0], 3, scope) for one in (states, native))
         for state, other in zip(states[1:], native[1:]):
-            same_bytes(odd.step(state), plain_.step(other))
+            same_deltas(odd.step(state), plain_.step(other))
         assert same(odd.state, plain_.state)
         follow(native, 3, scope, "huffman")
-
-
-def test_half_precision_of_torch_against_slow_steps() -> None:
-    torch = pytest.importorskip("torch")
-    for dtype in (torch.float16, torch.bfloat16):
-        torch.manual_seed(0)
-        states = [{"w": torch.randn(70, 50).to(dtype), "v": torch.randn(9)} for _ in range(3)]
-        tracker = codec.Tracker(states[0], 3)
-        slow = copied(tracker.state)
-        for state in states[1:]:
-            step = tracker.step(state)
-            as_numpy = {k: t.to(torch.float32).numpy() for k, t in state.items()}
-            slow, alphabets, bad = slow_step(slow, as_numpy, 3, "model")
-            check_step(step, alphabets, bad)
-            assert same(tracker.state, slow)
-            assert step.sums == {k: digest(a) for k, a in slow.items()}
 
 
 def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
@@ -399,64 +338,31 @@ def test_apply_refuses_arrays_before_it_changes_any() -> None:
     assert same(locked, first)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"bits": 0}, "bits must be"),
-        ({"scope": "layer"}, "scope must be one of model, tensor; got 'layer'"),
-        ({"scope": ["model"]}, "scope must be"),
-        ({"coder": "zip"}, "coder must be one of runlength, huffman, context; got 'zip'"),
-    ],
-)
-def test_settings(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(codec.SettingsError, match=message):
-        codec.Tracker({}, **wrong)
+def test_alphabets() -> None:
+    """One of all tensors, or one of each; without those that are stored whole."""
+    layout = codec.Tracker({"a": EIGHT, "n": np.array(1), "b": EIGHT}).track.layout
+
+    def names(*of: Any) -> list[list[str]]:
+        return [[t.name for t in alphabet] for alphabet in alphabets(layout, *of)]
+
+    assert names("model") == [["a", "b"]]
+    assert names("tensor", ["a"]) == [["b"]]
+    assert names("model", ["a", "b"]) == []
 
 
-def test_scopes_differ() -> None:
-    """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
-    zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
-    moved = {"big": np.array([8, -8, 4, -4] * 2, np.float32), "small": np.full(8, 0.01, np.float32)}
-    model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
-    model.step(moved)
-    tensor.step(moved)
-    assert not model.state["small"].any()
-    assert tensor.state["small"].all()
-    layout = model.track.layout
-    assert [[t.name for t in a] for a in alphabets(layout, "model")] == [["big", "small"]]
-    assert [[t.name for t in a] for a in alphabets(layout, "tensor", ["big"])] == [["small"]]
-    assert list(alphabets(layout, "model", ["big", "small"])) == []
-
-
+@pytest.mark.parametrize("settings", [{}, {"budget": 0.01}])
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_states_without_lossy_or_any_tensors(scope: str) -> None:
-    exact = codec.Tracker({"n": np.array(1), "e": np.zeros(0, np.float32)}, scope=scope)
+def test_states_without_lossy_or_any_tensors(scope: str, settings: dict[str, float]) -> None:
+    exact = codec.Tracker({"n": np.array(1), "e": np.zeros(0, np.float32)}, scope=scope, **settings)
     step = exact.step({"n": np.array(2), "e": np.zeros(0, np.float32)})
-    assert step.groups == ()
-    assert exact.state["n"] == 2
-    assert codec.Tracker({}, scope=scope).step({}).nbytes == 0
+    assert (step.groups, step.nbytes, exact.state["n"]) == ((), 8, 2)
+    assert codec.Tracker({}, scope=scope, **settings).step({}).nbytes == 0
 
 
 def test_another_library() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(StateMismatchError, match=r"F32 \[8\] of torch, lossy and was F32 .* num"):
         codec.Tracker({"w": EIGHT}).step({"w": torch.zeros(8)})
-
-
-def test_fp8_is_exact() -> None:
-    torch = pytest.importorskip("torch")
-    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
-        old, new = (torch.linspace(-s, s, 64).to(dtype) for s in (1, 2))
-        tracker = codec.Tracker({"w": old})
-        assert tracker.step({"w": new}).tensors == {"w": "exact"}
-        assert tracker.state["w"].tobytes() == new.view(torch.uint8).numpy().tobytes()
-
-
-def test_bits_of_numpy_are_python_integers() -> None:
-    """A record holds them as JSON, which knows no np.int64."""
-    tracker = codec.Tracker({}, np.int64(3))  # type: ignore[arg-type]
-    assert type(tracker.coding.bits) is int
-    assert type(tracker.step({}).coding.bits) is int
 
 
 @pytest.mark.usefixtures("kernels")

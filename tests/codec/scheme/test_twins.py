@@ -19,6 +19,7 @@ from codec.scheme.stream import decode, element_bits
 from codec.scheme.survivors import Segments, memory_for
 from codec.scheme.twins import PAIRS
 from codec.state.tensors import TensorSpec
+from tests.bits import same
 
 pytest.importorskip("numba")
 Arrays = dict[str, NDArray[np.float32]]
@@ -48,21 +49,6 @@ def both(call: Callable[[], Any]) -> tuple[Any, Any]:
         compiled = call()
     with twins.taking(compiled=False):
         return compiled, call()
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two results are equal to the bit, types included."""
-    if isinstance(one, np.ndarray):
-        return (
-            one.shape == other.shape
-            and one.dtype == other.dtype
-            and one.tobytes() == other.tobytes()
-        )
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float):
-        return np.float64(one).tobytes() == np.float64(other).tobytes()
-    return bool(one == other)
 
 
 def states(kind: str, seed: int) -> tuple[Arrays, Arrays]:

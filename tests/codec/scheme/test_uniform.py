@@ -16,7 +16,6 @@ import codec
 from codec.errors import BudgetError
 from codec.scheme import uniform
 from codec.scheme.coders import CODERS, FEW
-from codec.scheme.coding import Coding
 from codec.scheme.context import MOST_PLAIN, ContextCode
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.survivors import Segments
@@ -121,17 +120,6 @@ def test_the_largest_error_is_near_the_tolerance() -> None:
         w = tracker.state["w"] + scale * rng.normal(size=100_000).astype(F32)
         tracker.step({"w": w})
         assert 0.98e-3 < error_of(tracker.state["w"], w).max() <= 1e-3
-
-
-def test_values_too_large_for_their_tolerance() -> None:
-    """Neighbouring floats are further apart than it: then a value is met or not changed at all."""
-    rng = np.random.default_rng(0)
-    w = rng.normal(size=1000).astype(F32) * F32(1e4)
-    for tolerance in (1e-3, 4e-4, 1e-5):  # floats of 1e4 lie 1e-3 apart
-        tracker = codec.Tracker({"w": w}, tolerance=tolerance)
-        moved = w + rng.choice(np.array([0, 1, -2, 3], F32), 1000) * np.spacing(w)
-        tracker.step({"w": moved})
-        assert error_of(tracker.state["w"], moved).max() <= tolerance
 
 
 def test_run_lengths_leave_few_values_to_a_context_code() -> None:
@@ -353,23 +341,6 @@ def test_a_budget_takes_any_values(
 
 
 # Settings, and what a chain makes of them.
-
-
-def test_defaults_and_contradictions() -> None:
-    assert Coding(budget=0.1).quantizer == Coding(tolerance=0.1).quantizer == "uniform"
-    assert Coding().quantizer == Coding(bits=None).quantizer == "exponent"
-    assert Coding(budget=0.1, quantizer="exponent").uniform is False
-    assert (Coding(tolerance=0.1).bits, Coding(tolerance=np.float32(0.5)).tolerance) == (None, 0.5)
-    for wrong, message in (
-        ({"quantizer": "uniform"}, "need a budget, a tolerance or a distance, not bits"),
-        ({"tolerance": 0.1, "quantizer": "exponent"}, "a tolerance needs uniform steps"),
-        *(({"tolerance": t}, "tolerance is the largest error") for t in (0, -1, True, "1", 1e39)),
-        *(({"tolerance": t}, "the largest error") for t in (math.nan, math.inf, 10**400, [1], 1j)),
-        *(({"tolerance": F32(t)}, "the largest error") for t in (0, MAX, 1e-45, np.nan)),
-        ({"quantizer": "steps", "budget": 0.1}, "quantizer must be one of exponent, uniform"),
-    ):
-        with pytest.raises(codec.SettingsError, match=message):
-            codec.Tracker({}, **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("most", [uniform.MAX_STEPS, uniform.MAX_STEPS_PLAIN])

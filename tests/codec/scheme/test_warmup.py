@@ -115,6 +115,12 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warmup.atexit, "register", lambda end: None)
 
 
+def load_beside_and_wait() -> None:
+    warmup.load_beside()
+    assert warmup._beside.thread is not None
+    warmup._beside.thread.join()
+
+
 def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     codec.warm_up()
     monkeypatch.setattr(warmup, "_call_all", None)  # any work from here on fails
@@ -141,9 +147,7 @@ def test_kernels_are_loaded_beside(
     monkeypatch.setattr(warmup, "is_compiled", lambda: compiled)
     assert not twins.takes_compiled()
     warmup.load_beside()
-    warmup.load_beside()  # once is enough
-    assert warmup._beside.thread is not None
-    warmup._beside.thread.join()
+    load_beside_and_wait()  # once is enough
     assert twins.takes_compiled()
     assert [command[0] for command in commands] == [] if compiled else [sys.executable]
 
@@ -163,9 +167,7 @@ def test_a_process_that_starts_while_this_one_ends(
 
     monkeypatch.setattr(warmup.subprocess, "Popen", Process)
     monkeypatch.setattr(warmup, "is_compiled", lambda: False)
-    warmup.load_beside()
-    assert warmup._beside.thread is not None
-    warmup._beside.thread.join()
+    load_beside_and_wait()
     assert ended == [True]
     assert not twins.takes_compiled()
 
@@ -203,9 +205,7 @@ def test_no_process_is_no_error(
     monkeypatch.setattr(warmup.subprocess, "Popen", refused)
     monkeypatch.setattr(warmup, "is_compiled", lambda: False)
     with caplog.at_level(logging.INFO):
-        warmup.load_beside()
-        assert warmup._beside.thread is not None
-        warmup._beside.thread.join()
+        load_beside_and_wait()
     assert "no more processes" in caplog.text
     assert not twins.takes_compiled()
 
@@ -230,11 +230,8 @@ def test_what_is_large_waits_and_what_is_small_does_not(
 
 def test_nothing_goes_on_behind_the_end(tmp_path: Path) -> None:
     """A process that ends at once leaves no compiler behind."""
-    code = "from codec.scheme import warmup; import time; warmup.load_beside(); "
-    code += (
-        "b = warmup._beside; [time.sleep(0.01) for _ in iter(lambda: b.process is None, False)]; "
-    )
-    code += "print(b.process.pid)"
-    pid = int(run(code, NUMBA_CACHE_DIR=str(tmp_path)))
+    code = "import time; from codec.scheme import warmup; warmup.load_beside()\n"
+    code += "while warmup._beside.process is None: time.sleep(0.01)\n"
+    pid = int(run(f"{code}print(warmup._beside.process.pid)", NUMBA_CACHE_DIR=str(tmp_path)))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -45,6 +45,13 @@ def name_of(file: Path, checkpoint: Path) -> str:
     return file.relative_to(checkpoint.parent).as_posix()
 
 
+def damaged(whole: bytes, *bits: int) -> list[bytes]:
+    """With one bit flipped, of any byte; then of any other length, the largest last."""
+    places = [(i, bit) for i in range(len(whole)) for bit in bits]
+    flipped = [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i, bit in places]
+    return flipped + [whole[:n] for n in range(len(whole))]
+
+
 def test_intact(checkpoint: Path) -> None:
     files = files_of(checkpoint)
     nbytes = sum(file.stat().st_size for file in files)
@@ -59,9 +66,7 @@ def test_every_flipped_byte_and_every_length(checkpoint: Path, share: int) -> No
     """The file is named."""
     for file in files_of(checkpoint):
         whole = file.read_bytes()
-        changed = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in range(len(whole))]
-        changed += [whole[:n] for n in range(len(whole))] + [whole + b"\0"]
-        for data in changed[::share]:
+        for data in [*damaged(whole, 1), whole + b"\0"][::share]:
             file.write_bytes(data)
             (problem,) = check(checkpoint).problems
             assert problem.startswith(f"{name_of(file, checkpoint)}: expected BLAKE3 ")
@@ -73,13 +78,8 @@ def test_every_flipped_byte_and_every_length(checkpoint: Path, share: int) -> No
 def test_every_flipped_byte_and_every_length_of_the_list(checkpoint: Path, share: int) -> None:
     file = list_of(checkpoint)
     whole = file.read_bytes()
-    changed = [
-        whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :]
-        for i in range(len(whole))
-        for bit in (1, 128)
-    ]
-    changed += [whole[:n] for n in range(len(whole) - 1)]  # the last line break may be missing
-    for data in changed[::share]:
+    # The last line break may be missing.
+    for data in damaged(whole, 1, 128)[:-1:share]:
         file.write_bytes(data)
         assert check(checkpoint).problems, data
 
@@ -103,18 +103,11 @@ def test_files_that_come_and_go(checkpoint: Path) -> None:
         assert len(check(checkpoint).problems) == check(checkpoint).files
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "0" * 64 + "  step/../../other",
-        "0" * 64 + "  /etc/passwd",
-        "0" * 64 + "  other/a",
-        "0" * 64 + "  step//a",
-        "0" * 63 + "  step/a",
-        "0" * 64 + " step/a",
-        "",
-    ],
-)
+ZEROS, ELSEWHERE = "0" * 64, ["step/../../other", "/etc/passwd", "other/a", "step//a"]
+LINES = [*(f"{ZEROS}  {name}" for name in ELSEWHERE), f"{ZEROS[1:]}  step/a", f"{ZEROS} step/a", ""]
+
+
+@pytest.mark.parametrize("line", LINES)
 def test_names_never_lead_elsewhere(line: str, tmp_path: Path) -> None:
     (tmp_path / "step").mkdir()
     (tmp_path / "step/a").write_bytes(b"a")

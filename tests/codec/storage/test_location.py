@@ -19,6 +19,8 @@ import codec
 from codec.chain.rewind import rewind
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, needed
+from codec.trainers import pointer
+from codec.trainers.run import ChainRun
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -55,6 +57,10 @@ ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
     "rewind": lambda path, _: rewind(path, 1),
     "ChainReader": lambda path, _: ChainReader(path),
     "needed": lambda path, _: needed(path),
+    "a training's chain": lambda path, _: ChainRun(path, False, {}),
+    "a pointer": lambda path, _: pointer.write(path, pointer.Pointer("run.lcc", 1, "ab")),
+    "a pointer's place": lambda path, _: pointer.check_place(path),
+    "a pointer that is read": lambda path, _: pointer.read(path),
 }
 OR_NONE: dict[str, Callable[[Any, Path], Any]] = {  # None stands for something else
     "ChainWriter": lambda path, _: ChainWriter(path),
