@@ -23,6 +23,7 @@ from lcviz.export import archive as archives
 from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
+from tests.lcviz.common import finished, flip, stepped
 
 MakeRun = Callable[..., Run]
 Patch = pytest.MonkeyPatch
@@ -38,12 +39,6 @@ def run(make_run: MakeRun) -> Run:
 def shared(finished_runs: MakeRun) -> Run:
     """The same, to be looked at."""
     return finished_runs(stop_after=4)
-
-
-def finished(run: Run) -> Run:
-    run.play()
-    assert run.wait(60).status == "finished"
-    return run
 
 
 def test_the_archive_is_the_chain(shared: Run) -> None:
@@ -108,8 +103,7 @@ def test_two_pages_may_pack_the_same_run(shared: Run, monkeypatch: Patch) -> Non
 def test_packing_while_the_run_goes_on(make_run: MakeRun) -> None:
     """The archive holds the steps saved so far, and is none the worse for later ones."""
     run = make_run(stop_after=400)
-    run.step()
-    run.wait(60)
+    stepped(run)
     run.play()
     for _ in range(3):
         package = pack(run)
@@ -117,12 +111,6 @@ def test_packing_while_the_run_goes_on(make_run: MakeRun) -> None:
         assert len(package.steps) >= 2
     run.pause()
     run.wait(60)
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize(("damage", "step"), [(flip, 0), (Path.unlink, 2), (Path.unlink, 4)])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from lcviz.export import compress as compressing
 from lcviz.export import receipt as receipts
 from lcviz.export.archive import restore
 from lcviz.export.compress import Compression, compress
-from lcviz.export.scripts import everything
 from lcviz.server.own_files import OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
@@ -177,18 +174,6 @@ def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> No
     empty = open_files(list_files(make_chain({"w": torch.empty(0, 3)})), Shelf().place(), quiet)
     with pytest.raises(SourceError, match="Step 0 holds no values"):
         compress(empty, Compression(), place, quiet)
-
-
-def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
-    made = compress(own, Compression(), place, quiet)
-    package = made.load()
-    name = "own-5steps-distance0.3-model-runlength.lcc.zip"
-    with zipfile.ZipFile(io.BytesIO(everything(package, made.receipt))) as archive:
-        papers = ["receipt.json", "README.txt", "reader.py", "reproduce.py"]
-        assert archive.namelist() == [name, *papers]
-        receipt = receipts.load(archive.read("receipt.json"))
-        assert receipts.problems(receipt, archive.read(name)) == []
-    assert receipt == json.loads(json.dumps(made.receipt))
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import re
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.export import compress as compressing
@@ -24,6 +24,7 @@ from lcviz.export.archive import settings_name
 from lcviz.export.compress import Compression
 from lcviz.export.scripts import everything
 from lcviz.ui import session
+from tests.lcviz.common import flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -45,21 +46,9 @@ def _own_shelf() -> Iterator[None]:
 
 
 @pytest.fixture
-def own_files(page_of: Callable[[AppTest], Any]) -> OpenPage:
+def own_files(visit: OpenPage) -> OpenPage:
     """The page with files of mine, opened with these URL parameters."""
-
-    def script() -> None:
-        from lcviz.export import page
-
-        page.page()
-
-    def open_page(**parameters: Any) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in ({"export_source": "Files of mine"} | parameters).items():
-            at.query_params[name] = str(value)
-        return page_of(at).run()
-
-    return open_page
+    return partial(visit, "export", export_source="Files of mine")
 
 
 def finished(page: Any) -> Any:
@@ -256,10 +245,7 @@ def test_a_chain_as_it_is_and_again(
 
 
 def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
-    record = make_chain(*STATES[:3]) / "00000001.delta.safetensors"
-    data = bytearray(record.read_bytes())
-    data[-1] ^= 1
-    record.write_bytes(data)
+    record = flip(make_chain(*STATES[:3]), 1)
     page = own_files(export_path=record.parent)
     before = session.shelf().nbytes
     finished(page.click("export-start"))

@@ -26,6 +26,7 @@ from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
+from tests.lcviz.common import finished, stepped
 
 MakeRun = Callable[..., Run]
 Paths = Callable[..., Path]
@@ -290,11 +291,6 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
 ) -> None:
     """A training that went on without a break would save other bytes."""
 
-    def steps(run: Run, n: int) -> None:
-        for _ in range(n):
-            run.step()
-            run.wait(60)
-
     def made_again(restarts: list[int]) -> Package:
         package = pack(run)
         receipt = receipts.of_run(run, package)
@@ -305,18 +301,16 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
         return package
 
     run, straight = (make_run(stop_after=8, interval=2, **changes) for _ in range(2))
-    steps(run, 1)
+    stepped(run, 1)
     run.kill()
     run.go_on()
-    steps(run, 2)
+    stepped(run, 2)
     run.kill()
     made_again([2])  # the second restart may come, and has changed nothing yet
     run.go_on()
-    steps(run, 1)
+    stepped(run, 1)
     package = made_again([2, 6])
-    straight.play()
-    straight.wait(60)
-    assert pack(straight).data != package.data
+    assert pack(finished(straight)).data != package.data
 
 
 def test_data_of_a_folder_are_asked_for(
@@ -328,8 +322,7 @@ def test_data_of_a_folder_are_asked_for(
         text = "\n".join(["userId,movieId,rating,timestamp", *rows])
         (tmp_path / name / "ratings.csv").write_text(text + "\n")
     run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
-    run.step()
-    run.wait(60)
+    stepped(run)
     package = pack(run)
     receipt = receipts.of_run(run, package)
     assert str(tmp_path) not in json.dumps(receipt)  # where it lay is nobody's business

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import codec
 
@@ -34,33 +33,12 @@ def save() -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture(scope="session")
-def said() -> Callable[[Any, str], list[str]]:
-    """What all elements of a kind say, without the escapes of Markdown: said(page, "error")."""
-    return lambda page, kind: [
-        text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind)
-    ]
-
-
-def _inspect_page() -> None:
-    from lcviz.inspect import page as inspect
-
-    inspect.page()
-
-
 @pytest.fixture
-def inspecting(page_of: Callable[[AppTest], Any]) -> Callable[..., Any]:
+def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
     """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
-
-    def open_page(*, unfold: bool = True, **parameters: object) -> Any:
-        at = AppTest.from_function(_inspect_page, default_timeout=60)
-        for name, value in parameters.items():
-            at.query_params[name] = str(value)
-        for key in FOLDED if unfold else ():
-            at.session_state[key] = True
-        return page_of(at).run()
-
-    return open_page
+    return lambda *, unfold=True, **parameters: visit(
+        "inspect", held=dict.fromkeys(FOLDED if unfold else (), True), **parameters
+    )
 
 
 @pytest.fixture(scope="session")

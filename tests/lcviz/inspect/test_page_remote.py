@@ -17,11 +17,11 @@ import codec
 from lcviz.inspect import page_remote
 from lcviz.inspect import watch as watching
 from lcviz.inspect.page_remote import answer, open_remote
+from tests.lcviz.common import SECONDS
 
 pytest.importorskip("aiohttp")
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
-SECONDS = 300  # for what a slow machine may take long to do
 Save = Callable[..., Path]
 
 
@@ -179,7 +179,6 @@ def test_streamlit_ends_a_script_that_waits(
     web_server: Any,
     tmp_path: Path,
     save: Save,
-    said: Callable[[Any, str], list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""
@@ -217,7 +216,7 @@ def test_streamlit_ends_a_script_that_waits(
     web_server.speak()
     waits.join()
     assert ended
-    assert said(page, "info")[0].startswith(f"No answer yet from **{url}**.")
+    assert page.said("info")[0].startswith(f"No answer yet from **{url}**.")
     save(tmp_path / "run.lcc", 4, 5)
     assert page.run().metrics["Steps"] == ("6", "0 to 5")
     assert page.at.session_state["inspect-findings"][1] is findings

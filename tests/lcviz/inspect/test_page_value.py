@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from streamlit.testing.v1 import AppTest
 
 import codec
-from codec.rerun import GradientCheckpointer
 from lcviz.inspect import page_value
 from lcviz.inspect import watch as watching
+from tests.lcviz.common import flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -24,7 +23,6 @@ APP = Path(__file__).resolve().parents[3] / "app.py"
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
-Said = Callable[[Any, str], list[str]]
 
 
 @pytest.fixture
@@ -106,29 +104,26 @@ def test_what_takes_long_is_read_at_a_click(
     assert page.at.button(key="inspect-history-read").label == "Read the value at 8 more steps"
     page.click("inspect-history-read")
     assert line(page) == restored(path, 0)
-    assert not any(b.key == "inspect-history-read" for b in page.at.button)
+    assert "inspect-history-read" not in page.buttons
 
 
 def test_records_that_fail(
-    inspecting: MakePage, path: Path, read: list[list[int]], said: Said, tmp_path: Path
+    inspecting: MakePage, path: Path, read: list[list[int]], tmp_path: Path
 ) -> None:
     """What can be read is shown, with the record at which that ends."""
-    (record,) = path.glob("00000003.*")
-    data = bytearray(record.read_bytes())
     expected = restored(path, 0)
-    data[-3] ^= 8
-    record.write_bytes(data)
+    flip(path, 3)
     page = inspecting(inspect_path=path)
     assert line(page) == [*expected[:3], (2, None), *expected[5:]]
     told = "Not all steps of this value can be read. 00000003.delta.safetensors: expected content"
-    assert any(told in text for text in said(page, "markdown"))
+    assert page.shows(told)
 
     shutil.copytree(BAD.parent / "run.lcc", forged := tmp_path / "forged.lcc")
     shutil.copy(BAD / "stream-early.safetensors", forged / "00000001.delta.safetensors")
     page = inspecting(inspect_path=forged, inspect_step=0)
     before = len(read)
     told = "Not all steps of this value can be read. 00000001.delta.safetensors: "
-    assert any(told in text for text in said(page.run(), "markdown"))
+    assert page.run().shows(told)
     assert len(read) == before  # it is not tried again and again
 
 
@@ -138,30 +133,10 @@ def test_a_chain_of_one_step(inspecting: MakePage, tmp_path: Path, save: Save) -
     assert not page.texts("error")
 
 
-def test_gradients(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
-    """The values in the chain are those of its base, at any step."""
-    model = torch.nn.Linear(40, 30)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = tmp_path / "run.lcc"
-    with GradientCheckpointer(path, optimizer) as checkpoints:
-        for step in range(4):
-            model(torch.ones(2, 40)).square().sum().backward()
-            optimizer.step()
-            checkpoints.save(
-                step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            )
-    assert {e.kind for e in codec.Chain(path).entries} == {"base", "delta"}
-    for step in (0, 3):
-        page = inspecting(inspect_path=path, inspect_step=step)
-        assert any("This chain holds gradients. Its" in t for t in said(page, "markdown"))
-        assert "value" not in page.charts
-
-
 def test_behind_a_url(
     web_server: Any,
     page_of: Callable[[AppTest], Any],
     path: Path,
-    said: Said,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As of a path; what a disk or network fails to give is tried again."""
@@ -179,6 +154,6 @@ def test_behind_a_url(
     while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
         pass
     told = "Not all steps of this value can be read. the network does not answer."
-    assert any(told in text for text in said(page, "markdown"))
+    assert page.shows(told)
     monkeypatch.setattr(codec.Chain, "history", history)
     assert line(page.run()) == restored(path, 0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from codec import Coding
 from lcviz.lab.workload import workload
@@ -23,26 +23,20 @@ SECONDS = 60
 Showing = Callable[..., Any]
 
 
+def script() -> None:
+    """Timelines only."""
+    from codec import Coding
+    from lcviz.lab.workload import workload
+    from lcviz.recover.page_timelines import timelines
+    from lcviz.recover.timelines import Drill
+
+    timelines(Drill(workload("logistic-regression"), 0, 1, Coding()))
+
+
 @pytest.fixture
-def showing(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Showing:
+def showing(visit: Showing, _nothing_known: None) -> Showing:
     """A page of timelines only, opened with these URL parameters."""
-
-    def script() -> None:
-        from codec import Coding
-        from lcviz.lab.workload import workload
-        from lcviz.recover.page_timelines import timelines
-        from lcviz.recover.timelines import Drill
-
-        own = workload("logistic-regression")
-        timelines(Drill(own, 0, 1, Coding()))
-
-    def open_page(**parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+    return partial(visit, script)
 
 
 @pytest.fixture

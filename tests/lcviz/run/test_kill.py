@@ -24,10 +24,10 @@ from codec.record.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
+from tests.lcviz.common import SECONDS
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
-SECONDS = 300  # for anything awaited
 
 
 def chain_bytes(path: Path) -> dict[str, bytes]:

@@ -18,14 +18,9 @@ from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, totals
 from lcviz.run import memory, saved_step, saved_steps
 from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
 from lcviz.run.run import Run
+from tests.lcviz.common import finished, stepped
 
 MakeRun = Callable[..., Run]
-
-
-def finished(run: Run) -> Run:
-    run.play()
-    assert run.wait(60).status == "finished"
-    return run
 
 
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
@@ -168,10 +163,7 @@ def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: pytest.Monkey
     make = memory.tempfile.TemporaryFile
     monkeypatch.setattr(memory.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
     run = make_run(stop_after=5)
-    for _ in range(3):
-        run.step()
-        run.wait(60)
-    full = run.snapshot()
+    full = stepped(run, 3)
     assert all(isinstance(c.alphabets, tuple) for c in full.checkpoints)
     before = facts(full.at(2).alphabets)
     monkeypatch.setattr(Cramped, "room", None)

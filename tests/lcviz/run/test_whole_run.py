@@ -13,6 +13,7 @@ from codec import Coding
 from lcviz.run.run import Run, RunError
 from lcviz.run.whole_run import STATES_BUDGET, Replay, Trial
 from lcviz.server.runs import EXAMPLE
+from tests.lcviz.common import finished
 
 Finished = Callable[..., Run]
 
@@ -114,9 +115,7 @@ ACCURACIES = {
 def test_what_the_example_teaches(make_run: Callable[..., Run]) -> None:
     """One bucket ruins the restart at first; without the track two bits never recover."""
     settings = {"interval": EXAMPLE.interval, "stop_after": 600, "batch_size": EXAMPLE.batch_size}
-    run = make_run(lr=EXAMPLE.lr, **settings)
-    run.play()
-    run.wait(300)
+    run = finished(make_run(lr=EXAMPLE.lr, **settings))
     for trial, expected in ACCURACIES.items():
         replay = Replay(run, trial)
         found = [replay.save(step, measured=step in STEPS) for step in replay.steps()]

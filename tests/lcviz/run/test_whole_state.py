@@ -18,6 +18,7 @@ from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.run.run import Run, RunError
+from tests.lcviz.common import finished, stepped
 
 Finished = Callable[..., Run]
 MakeRun = Callable[..., Run]
@@ -95,9 +96,7 @@ def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
 @pytest.mark.parametrize("whole", [True, False])
 def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> None:
     run = make_run(**WHOLE | {"optimizer_state": whole})
-    for _ in range(2):
-        run.step()
-        run.wait(60)
+    stepped(run, 2)
     run.kill()
     run.go_on()
     state = run._trainer.live.training.state()
@@ -110,15 +109,12 @@ def test_going_on_takes_the_saved_optimizer(make_run: MakeRun, whole: bool) -> N
     for i, own in saved.items():
         assert float(own["step"]) == 2.0
         assert all(torch.equal(own[key], now[i][key]) for key in own)
-    run.step()
-    assert run.wait(60).newest.step == 3
+    assert stepped(run).newest.step == 3
 
 
 def test_it_races_back_as_the_lab_does(make_run: MakeRun) -> None:
     """Against the experiment that writes a chain of its own from whole states."""
-    run = make_run(**WHOLE)
-    run.play()
-    run.wait(60)
+    run = finished(make_run(**WHOLE))
     run.kill()
     (kill,) = run.snapshot().kills
     ours = OnDisk("lc", chain=run.path, newest=kill.step, whole=True)

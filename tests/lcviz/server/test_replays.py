@@ -12,8 +12,8 @@ from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import replays
 from lcviz.server.replays import Replays
+from tests.lcviz.common import SECONDS, stepped
 
-SECONDS = 300.0
 Finished = Callable[..., Run]
 Patch = pytest.MonkeyPatch
 
@@ -32,8 +32,7 @@ def test_it_is_done_once_and_goes_on_with_the_run(
     run = make_run(stop_after=6)
     trial = Trial(Coding(1))
     for n in (1, 2, 3):
-        run.step()
-        run.wait(SECONDS)
+        stepped(run)
         found = line.look(run, trial, n, "me", SECONDS)
         assert [step.step for step in found.steps] == list(range(1, n + 1))
         assert found.is_over

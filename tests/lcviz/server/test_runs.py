@@ -17,6 +17,7 @@ import demo_models
 from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs, temp_folders
 from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
+from tests.lcviz.common import finished
 
 MakeSettings = Callable[..., RunSettings]
 
@@ -157,9 +158,7 @@ def test_a_closed_run_leaves_nothing(
     manager: Runs, settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither on disk nor in memory, which is given back after all of it was freed."""
-    run = manager.create(settings)
-    run.play()
-    run.wait(300)
+    run = finished(manager.create(settings))
     assert list(tmp_path.iterdir())
     held: list[tuple[int, ...]] = []
     monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.saved.with_states()))
@@ -223,9 +222,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(
         run.play()
     for run in together:
         assert run.wait(300).status == "finished"
-    alone = manager.create(settings_for(seed=1))
-    alone.play()
-    alone.wait(300)
+    alone = finished(manager.create(settings_for(seed=1)))
     first, second, third = (
         [p.read_bytes() for p in sorted(run.path.glob("*.safetensors"))]
         for run in (*together, alone)

@@ -18,10 +18,10 @@ from lcviz.tune import page_compare
 from lcviz.tune.compare import OneDelta, Trial, try_all, try_one
 from lcviz.tune.compare_figure import headline, tensors_table
 from lcviz.ui import session
+from tests.lcviz.common import stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 Tuning = Callable[..., Any]
 Create = Callable[..., Run]
 
@@ -30,11 +30,6 @@ Create = Callable[..., Run]
 def comparing(tuning: Tuning) -> Tuning:
     """Compare, of a run or of the example: comparing(run, tune_a_bits="3")."""
     return partial(tuning, tune_view="Compare")
-
-
-def step(run: Run) -> None:
-    run.step()
-    run.wait(SECONDS)
 
 
 def newest(run: Run) -> OneDelta:
@@ -154,7 +149,7 @@ def test_it_follows_the_run(comparing: Tuning, create: Create) -> None:
     (told,) = page.texts("info")
     assert "its base only" in told
     for _ in range(2):
-        step(run)
+        stepped(run)
         check(page.run(), run, Coding(2), Coding(3))
 
 
@@ -179,19 +174,19 @@ def test_what_is_shown_stays_while_the_run_plays(
 ) -> None:
     """A figure that is drawn anew flickers: until the newest step is asked for, or a pause."""
     run = create(stop_after=8)
-    step(run)
+    stepped(run)
     page = comparing(run)
     shown = page.figure("compare")
     with monkeypatch.context() as playing:
         playing.setattr(page_compare, "PLAYING", run.snapshot().status)  # as if it still played
         page.run()
         assert "tune-newest" not in [b.key for b in page.at.button]  # it is the newest
-        step(run)
+        stepped(run)
         assert page.run().figure("compare") == shown
         assert "Step 1; the run goes on." in page.texts("markdown")
         newer = page.click("tune-newest").figure("compare")
         assert newer != shown
-        step(run)
+        stepped(run)
         assert page.run().figure("compare") == newer
     assert page.run().figure("compare") != newer
 
@@ -201,7 +196,7 @@ def test_a_step_that_changed_nothing_and_one_without_codes(
 ) -> None:
     """A learning rate so small that no weight moves; then every value becomes NaN."""
     run = create()
-    step(run)
+    stepped(run)
     states = run.saved.states()
     assert states is not None
     for name, array in states.live.items():
