@@ -102,7 +102,8 @@ SENTENCES = {
     ],
     "how-to/choose-settings.md": [
         "at every {lcviz.lab.tuner.candidates:'%dnd, %dth and %dth' % INTERVALS[1:]}",
-        "{lcviz.lab.tuner.replay:LEAST_STATES!w} are enough for saves at every iteration",
+        "{lcviz.lab.tuner.replay:LEAST_STATES!w} are enough for saves at every iteration, and "
+        "{lcviz.lab.tuner.candidates:3 * max(INTERVALS)} for all intervals",
     ],
     "explanation/distributed.md": [
         "up to {codec.dcp.chunks:MAX_TRACK_NBYTES >> 20} MiB: one track",

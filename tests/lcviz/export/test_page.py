@@ -88,17 +88,11 @@ def test_what_is_said_of_a_run_is_true(visit: Visit, run: Run, monkeypatch: Patc
     page.unfold("export-elsewhere")
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
-    plain, files, project, python, shell, _, check, again = (b.value for b in page.at.code)
+    plain, _, project, *_ = (b.value for b in page.at.code)  # that they work, the next test shows
     pins = [f"{name}=={version(name)}" for name in ("numpy", "torch", "safetensors")]
     assert plain == f"pip install {' '.join(pins)}".replace("+cpu", "")
-    assert f'load_file("{package.name}-step5.safetensors")' in files
     for name in ("numpy", "numba", "blake3", "xxhash", "filelock", "pandas", "scikit-learn"):
         assert f" {name}=={version(name)}" in project
-    assert f'codec.restore("{package.file}", step=5)' in python
-    assert f"codec verify {package.file}\n" in shell
-    assert f"codec restore {package.file} --step 5 -o " in shell
-    assert check == f"python -m lcviz receipt receipt.json {package.file}"
-    assert again == "python reproduce.py"
     for step in (5, 0, 3):
         page.set("select_slider", "export_step", step)
         loss = run.task.probe_loss(codec.restore(run.path, step))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import re
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -63,8 +62,8 @@ def result(page: Any) -> compressing.Compressed:
     return found
 
 
-def labels(page: Any) -> list[str]:
-    return [b.label for b in page.at.get("download_button")]
+def labels(page: Any, kind: str = "button") -> list[str]:
+    return [b.label for b in page.at.get(kind)]
 
 
 def chain_file(page: Any) -> str:
@@ -79,18 +78,14 @@ def everything_help(page: Any) -> str:
     return str(text)
 
 
-def buttons(page: Any) -> list[str]:
-    return [b.label for b in page.at.button]
-
-
 def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
     page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
-    assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
+    assert page.shows("**4 checkpoints**")
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
     assert files.value["values"].tolist() == [1230] * 4
     assert "SHA-256" not in files.value  # the receipt has it
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances"}
     made = result(page)
@@ -106,7 +101,7 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert verified in page.texts("info")[0]
     assert chain_file(page) == "own-4steps-bits3-model-huffman.lcc.zip"
     offered = ["Download chain", "Download everything", "Download step 15"]
-    assert [label.partition(" (")[0] for label in labels(page)] == offered
+    assert [label.partition(" (")[0] for label in labels(page, "download_button")] == offered
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
     assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
@@ -114,7 +109,7 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert page.metrics["The chain"][1] == f"{100 * records / full:.2f} % of float32"
     assert page.metrics["Furthest step"] == (f"{100 * worst.distance:.2f} %", f"step {worst.step}")
     page.set("select_slider", "export_step", 5)
-    assert any("Step 5 read back bit for bit" in t for t in page.texts("markdown"))
+    assert page.shows("Step 5 read back bit for bit")
     assert any("At step 5 fc." in s for s in page.sentences)
 
 
@@ -135,7 +130,7 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     first, chain = chain_file(page), result(page).archive
     assert first == f"own-4steps-{settings_name(Compression().coding)}.lcc.zip"
     page.set("segmented_control", "export_keep", "budget")
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert chain_file(page) == "own-4steps-budget30-model-runlength.lcc.zip"
     assert [c.kind for c in result(page).steps] == ["base", "delta", "delta", "base"]
@@ -149,7 +144,7 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     assert len(session.all_jobs()._finished) == kept - 2  # what was measured goes with its chain
     assert not chain.exists()
     page.set("segmented_control", "export_scope", "model")
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
 
 
 def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_path: Path) -> None:
@@ -159,11 +154,11 @@ def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_
     save_file({"v": torch.ones(9)}, tmp_path / "![p](x) 2.safetensors")
     (tmp_path / "3.safetensors").write_bytes(b"\x93NUMPY" + bytes(99))
     page = own_files(export_path=tmp_path, tables="true")
-    (error,) = page.texts("error")
-    assert error.replace("\\", "").startswith("3.safetensors: is not a .safetensors file")
+    (error,) = page.said("error")
+    assert error.startswith("3.safetensors: is not a .safetensors file")
     (warning,) = page.texts("warning")
     assert "2.safetensors has other tensors than 2 others" in warning
-    assert buttons(page) == ["Compress 3 checkpoints"]
+    assert labels(page) == ["Compress 3 checkpoints"]
     finished(page.click("export-start"))
     assert "Verified: 3 steps" in page.texts("success")[0]
     cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
@@ -220,7 +215,7 @@ def test_a_chain_as_it_is_and_again(
     archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
     archive = archive.with_name(f"{archive.name}.zip")
     page = own_files(export_path=archive, export_use="Export it as it is")
-    assert any(t.startswith("This is the chain **") for t in page.texts("markdown"))
+    assert page.shows("This is the chain **")
     name = "x-y-rm--rf"
     assert chain_file(page) == f"{name}.lcc.zip"
     codes = page.unfold("export-elsewhere").at.code
@@ -236,7 +231,7 @@ def test_a_chain_as_it_is_and_again(
         receipt = receipts.load(given.read("receipt.json"))
         assert receipts.problems(receipt, given.read(package.file)) == []
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
-    assert any("newest 3 of 5 steps" in t for t in page.texts("caption"))
+    assert page.shows("newest 3 of 5 steps", "caption")
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
@@ -274,30 +269,10 @@ def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) ->
     page = upload(own_files(), data)
     assert [b.key for b in page.at.button] == ["own-close", "export-start"]
     page.set("text_input", "export_path", str(series))
-    assert (buttons(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
+    assert (labels(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
     upload(page, data)
     page.click("own-close")
-    assert buttons(page) == ["Compress 4 checkpoints"]
-
-
-def test_stopped_and_asked_for_again(own_files: OpenPage, series: Path, monkeypatch: Patch) -> None:
-    compress, go_on = compressing.compress, threading.Event()
-
-    def slow(*arguments: Any) -> Any:
-        progress = arguments[-1]
-        while not go_on.wait(0.02):
-            progress(1, 8)
-        return compress(*arguments)
-
-    monkeypatch.setattr(compressing, "compress", slow)
-    page = own_files(export_path=series).click("export-start")
-    assert [b.key for b in page.at.button] == ["export-stop"]
-    page.click("export-stop")
-    finished(page)
-    assert page.texts("info") == ["Stopped."]
-    go_on.set()
-    finished(page.click("export-start"))
-    assert page.charts == {"bytes", "distances"}
+    assert labels(page) == ["Compress 4 checkpoints"]
 
 
 def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
@@ -327,17 +302,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     made = result(page)
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch"}
     left_out = "Left out of chain and files: kind, optimizer."
-    assert any(left_out in text for text in page.texts("caption"))
+    assert page.shows(left_out, "caption")
     page.at.get("button_group")[-1].set_value(["model", "epoch", "optimizer"])
-    assert any("Keep at least one" in text for text in page.run().texts("markdown"))
+    assert page.run().shows("Keep at least one")
     assert not page.at.button
-
-
-def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
-    """Streamlit's own filter shows a red name, and not what to do."""
-    page = own_files()
-    uploader = page.at.file_uploader(key="own_upload_0")
-    assert not uploader.proto.type
-    uploader.set_value([("notes.txt", b"a note", "text/plain")])
-    (error,) = page.run().texts("error")
-    assert error.replace("\\", "").startswith("notes.txt: is not a checkpoint; open files of ")

@@ -132,12 +132,10 @@ def test_steps_and_budgets(make_case: MakeCase, target: dict[str, float]) -> Non
 
 def test_a_base_and_exact_tensors() -> None:
     live = {"w": np.array([1.5, np.nan], np.float32)}
-    base = follow(Weight("w", 0), 0, {}, live, (), ())
-    assert base.exact
-    assert (base.restored, base.delta, base.code) == (1.5, 1.5, None)
     before = {"w": np.array([1.0, 2.0], np.float32)}
-    later = follow(Weight("w", 0), 3, before, live, (), ())
-    assert (later.exact, later.delta, later.restored) == (True, 0.5, 1.5)
+    for step, known, delta in ((0, {}, 1.5), (3, before, 0.5)):
+        f = follow(Weight("w", 0), step, known, live, (), ())
+        assert (f.exact, f.restored, f.delta, f.code) == (True, 1.5, delta, None)
 
 
 def test_naming_a_weight() -> None:

@@ -20,6 +20,7 @@ from lcviz.lab.value_history import (
     stretches_of,
 )
 from tests.compaction import add_base
+from tests.lcviz.common import flip
 
 STEPS = 10
 AT = (1, 2)
@@ -118,9 +119,7 @@ def test_only_what_is_missing_is_read(path: Path) -> None:
 def test_around_a_damaged_record(path: Path, tmp_path: Path) -> None:
     """The steps before it and after the next base; the line ends in between."""
     shutil.copytree(path, tmp_path / "run.lcc")
-    record = tmp_path / "run.lcc" / "00000006.delta.safetensors"
-    whole = record.read_bytes()
-    record.write_bytes(whole[:-3] + bytes([whole[-3] ^ 8]) + whole[-2:])
+    record = flip(tmp_path / "run.lcc", 6)
     history, stretches = read_all(tmp_path / "run.lcc", "w", AT)
     points = history.points(stretches, AT)
     assert [(p.step, p.value is None) for p in points] == [
