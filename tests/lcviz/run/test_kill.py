@@ -83,11 +83,8 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
     alive: list[Any] = [weakref.ref(p) for p in run.task.model.parameters()]
     alive += [weakref.ref(run._trainer.live.training), weakref.ref(run._trainer.live.checkpointer)]
     died_as = fingerprint(run.task.model.state_dict())
-    files, states, codes = (
-        chain_bytes(run.path),
-        run.saved.states(),
-        run.saved.codes(before.newest.step),
-    )
+    files, states = chain_bytes(run.path), run.saved.states()
+    codes = run.saved.codes(before.newest.step)
     after = killed(run)
     gc.collect()
     assert not any(ref() for ref in alive)
@@ -182,9 +179,8 @@ def in_a_new_process(
     task = demo_models.make_task(s.model, s.data, seed=s.seed)
     task.model.load_state_dict(codec.restore(chain, newest))
     training = demo_models.Training(task, s.optimizer, s.lr, s.momentum, s.batch_size)
-    with codec.Checkpointer(
-        chain, **s.coding.header(), restore_work=None, resume=True
-    ) as checkpoints:
+    going_on = codec.Checkpointer(chain, **s.coding.header(), restore_work=None, resume=True)
+    with going_on as checkpoints:
         for iteration in range(newest + 1, iterations + 1):
             training.iterate(iteration)
             if iteration % s.interval == 0:
@@ -219,8 +215,7 @@ def test_it_goes_on_as_a_new_process_would(
     assert chain_bytes(run.path) == files
     assert fingerprint(run.task.model.state_dict()) == died_as
     assert codec.verify(run.path).ok
-    every = zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True)
-    for c, position in every:
+    for c, position in zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True):
         assert c.track == Track.of(position.track.layout, position.track.arrays).digest
         assert c.losses.restored == run.task.probe_loss(codec.restore(run.path, c.step))
     start, states = codec.restore(run.path, 0), run.saved.states()

@@ -125,17 +125,13 @@ def test_states_and_codes_are_those_of_the_delta(make_run: MakeRun, saves: Saves
     assert (run.saved.states(9), run.saved.codes(9)) == (None, None)
     assert run.saved.states() is run.saved.states(3)
     for step in (1, 2, 3):
-        states, (codes,), (alphabet,) = (
-            run.saved.states(step),
-            run.saved.codes(step),
-            snapshot.at(step).alphabets,
-        )
+        states, (codes,) = run.saved.states(step), run.saved.codes(step)
+        (alphabet,) = snapshot.at(step).alphabets
         before, live = saves[step - 1].track, saves[step].live
         assert states.step == step
         assert (bits_of(states.before), bits_of(states.live)) == (bits_of(before), bits_of(live))
-        quantized = codec.quantize(
-            np.concatenate([(live[n] - before[n]).ravel() for n in alphabet.names])
-        )
+        deltas = [(live[name] - before[name]).ravel() for name in alphabet.names]
+        quantized = codec.quantize(np.concatenate(deltas))
         assert codes.tolist() == quantized.codes.tolist()
         assert alphabet.buckets.count.tolist() == quantized.buckets.count.tolist()
 
@@ -373,12 +369,10 @@ def test_divergence_ends_the_run_with_a_sentence(
 ) -> None:
     run = make_run(model, lr=lr, stop_after=60)
     snapshot = played(run)
-    assert snapshot.status == "failed"
-    steps = snapshot.steps
-    assert snapshot.iteration == steps[-1]
-    assert f" at iteration {steps[-1] + 1}. Every checkpoint up to step {steps[-1]} restores" in (
-        snapshot.message
-    )
+    steps, last = snapshot.steps, snapshot.steps[-1]
+    assert (snapshot.status, snapshot.iteration) == ("failed", last)
+    told = f" at iteration {last + 1}. Every checkpoint up to step {last} restores"
+    assert told in snapshot.message
     assert codec.verify(run.path).steps == steps
     for step in steps:
         assert bits_of(codec.restore(run.path, step)) == bits_of(saves[step].track)

@@ -52,10 +52,11 @@ def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Fin
     pairs = zip(whole.snapshot().checkpoints, alone.snapshot().checkpoints, strict=True)
     for with_moments, weights in pairs:
         assert weights.moments == ()
-        assert weights.losses == with_moments.losses
-        assert weights.distance == with_moments.distance
-        assert [a.names for a in weights.alphabets] == [a.names for a in with_moments.alphabets]
-        assert [a.nbytes for a in weights.alphabets] == [a.nbytes for a in with_moments.alphabets]
+        mine, other = (
+            (c.losses, c.distance, [(a.names, a.nbytes) for a in c.alphabets])
+            for c in (weights, with_moments)
+        )
+        assert mine == other
     mine, other = codec.restore(whole.path)["model"], codec.restore(alone.path)
     assert all(torch.equal(mine[name], other[name]) for name in other)
 
@@ -73,11 +74,8 @@ def test_the_parts_of_a_record_are_all_of_it(
         restored = codec.restore(run.path, c.step)["model"]
         for name, array in shown.restored.items():
             np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
-        if "budget" in changes:
-            assert (
-                c.nbytes - c.saved.exact_nbytes - c.saved.moment_nbytes
-                <= 0.02 * c.saved.lossy_nbytes
-            )
+        coded = c.nbytes - c.saved.exact_nbytes - c.saved.moment_nbytes
+        assert coded <= changes.get("budget", 1) * c.saved.lossy_nbytes
 
 
 def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(

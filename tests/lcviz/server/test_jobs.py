@@ -125,11 +125,8 @@ def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     line.ask("b", 1, other, "you")
     line.ask("c", 1, quick, "she")
     gate.await_word()
-    assert [(line.look(x, 1).status, line.look(x, 1).ahead) for x in "abc"] == [
-        (WORKING, 0),
-        (WAITING, 1),
-        (WAITING, 2),
-    ]
+    found = [(view.status, view.ahead) for view in (line.look(name, 1) for name in "abc")]
+    assert found == [(WORKING, 0), (WAITING, 1), (WAITING, 2)]
     gate.let(2)
     other.await_word()
     assert line.look("c", 1).ahead == 1

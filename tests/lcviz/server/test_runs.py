@@ -53,6 +53,12 @@ def unwatched(run: Run, seconds: float) -> None:
     run._last_watched = time.monotonic() - seconds
 
 
+def gone(manager: Runs, run: Run) -> bool:
+    """Whether the run is closed, and nothing of it is left."""
+    status = run.snapshot().status
+    return (manager.get(run.id), status, run.path.exists()) == (None, "closed", False)
+
+
 def test_ids_are_unguessable_and_different(manager: Runs, full: list[Run]) -> None:
     ids = {run.id for run in full}
     assert len(ids) == len({run.path for run in full}) == 3
@@ -70,9 +76,7 @@ def test_room_is_made_from_the_longest_idle_only(
     unwatched(older, IDLE_SECONDS + 10)
     unwatched(oldest, IDLE_SECONDS + 20)
     new = manager.create(settings)
-    assert manager.get(oldest.id) is None
-    assert oldest.snapshot().status == "closed"
-    assert not oldest.path.exists()
+    assert gone(manager, oldest)
     for run in (fresh, older, new):
         assert manager.get(run.id) is run
         assert run.snapshot().status == "paused"
@@ -163,9 +167,8 @@ def test_a_closed_run_leaves_nothing(
     held: list[tuple[int, ...]] = []
     monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.saved.with_states()))
     manager.close(run)
-    assert held == [(3,)]
-    assert manager.get(run.id) is None
-    assert (run.snapshot().status, list(tmp_path.iterdir())) == ("closed", [])
+    assert (held, list(tmp_path.iterdir())) == ([(3,)], [])
+    assert gone(manager, run)
 
 
 def test_a_run_that_cannot_start_leaves_nothing(
@@ -191,9 +194,7 @@ def test_a_run_takes_another_one_s_place_once(
     assert old.snapshot().status == "paused"
     new = manager.create(settings, old)
     assert manager.get(new.id) is new
-    assert manager.get(old.id) is None
-    assert old.snapshot().status == "closed"
-    assert not old.path.exists()
+    assert gone(manager, old)
     for instead_of in (old, manager.example()):  # the example gives nobody its place
         with pytest.raises(RunError, match="already holds 3 runs"):
             manager.create(settings, instead_of)
