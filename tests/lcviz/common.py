@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from lcviz.run.run import Run, Snapshot
 
 SECONDS = 300  # for anything awaited, also on a busy machine
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait until this holds."""
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.001)
 
 
 def stepped(run: Run, n: int = 1) -> Snapshot:

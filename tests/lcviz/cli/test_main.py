@@ -110,19 +110,13 @@ def test_dashboard(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    arguments = ["--no-browser", "--port", str(port), "--run", "run.lcc", "--data", "."]
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
-            "from lcviz.cli.main import main; sys.exit(main())",
-            *arguments,
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+        "from lcviz.cli.main import main; sys.exit(main())"
     )
+    arguments = ["--no-browser", "--port", str(port), "--run", "run.lcc", "--data", "."]
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")

@@ -23,11 +23,10 @@ from lcviz.export.archive import settings_name
 from lcviz.export.compress import Compression
 from lcviz.export.scripts import everything
 from lcviz.ui import session
-from tests.lcviz.common import flip
+from tests.lcviz.common import SECONDS, flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 OpenPage = Callable[..., Any]
 MakeChain = Callable[..., Path]
 Patch = pytest.MonkeyPatch

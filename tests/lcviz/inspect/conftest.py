@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 import codec
+from lcviz.inspect import watch as watching
+from tests.lcviz.common import SECONDS
 
+APP = Path(__file__).resolve().parents[3] / "app.py"
 FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
 
 
@@ -39,6 +44,23 @@ def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *, unfold=True, **parameters: visit(
         "inspect", held=dict.fromkeys(FOLDED if unfold else (), True), **parameters
     )
+
+
+@pytest.fixture
+def started(
+    page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """The dashboard at the root, of a server that was started with these arguments."""
+
+    def open_page(*arguments: object, **parameters: object) -> Any:
+        monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)  # every run looks anew
+        monkeypatch.setattr(sys, "argv", [str(APP), *map(str, arguments)])
+        at = AppTest.from_file(str(APP), default_timeout=SECONDS)
+        for name, value in parameters.items():
+            at.query_params[name] = str(value)
+        return page_of(at).run()
+
+    return open_page
 
 
 @pytest.fixture(scope="session")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest, app_test
+from streamlit.testing.v1 import app_test
 
 import codec
 from lcviz.inspect import page_remote
-from lcviz.inspect import watch as watching
 from lcviz.inspect.page_remote import answer, open_remote
-from tests.lcviz.common import SECONDS
+from tests.lcviz.common import SECONDS, until
 
 pytest.importorskip("aiohttp")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
 Save = Callable[..., Path]
 
 
@@ -175,22 +171,18 @@ def test_a_chain_behind_a_url(
 
 
 def test_streamlit_ends_a_script_that_waits(
-    page_of: Callable[[AppTest], Any],
+    started: Callable[..., Any],
     web_server: Any,
     tmp_path: Path,
     save: Save,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""
-    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     save(tmp_path / "run.lcc", 0, 3)
     url = f"{web_server.url}/run.lcc"
-    monkeypatch.setattr(sys, "argv", [str(APP), "--run", url])
-    page = page_of(AppTest.from_file(str(APP), default_timeout=SECONDS))
-    end = time.monotonic() + SECONDS
-    while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
-        pass
+    page = started("--run", url)
+    until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
     assert page.metrics["Steps"] == ("4", "0 to 3")
     findings = page.at.session_state["inspect-findings"][1]
     runners: list[Any] = []
@@ -205,11 +197,7 @@ def test_streamlit_ends_a_script_that_waits(
     waits = threading.Thread(target=page.at.run, daemon=True)
     waits.start()
     assert web_server.asked.wait(SECONDS)
-    end = time.monotonic() + 60
-    while not any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())):
-        waits.join(0.01)
-        if not waits.is_alive() or time.monotonic() > end:
-            break  # what follows fails
+    until(lambda: any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())))
     runners[0].request_stop()
     waits.join(30)  # the network itself gives up after minutes
     ended = not waits.is_alive()

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import page_value
-from lcviz.inspect import watch as watching
-from tests.lcviz.common import flip
+from tests.lcviz.common import flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
@@ -134,26 +129,19 @@ def test_a_chain_of_one_step(inspecting: MakePage, tmp_path: Path, save: Save) -
 
 
 def test_behind_a_url(
-    web_server: Any,
-    page_of: Callable[[AppTest], Any],
-    path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    web_server: Any, started: MakePage, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a path; what a disk or network fails to give is tried again."""
     pytest.importorskip("aiohttp")
-    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(sys, "argv", [str(APP), "--run", f"{web_server.url}/run.lcc"])
-    history = codec.Chain.history
 
     def fails(self: codec.Chain, name: str, steps: Any = None) -> Any:
         raise codec.ChainError("the network does not answer")
         yield
 
-    monkeypatch.setattr(codec.Chain, "history", fails)
-    page, end = page_of(AppTest.from_file(str(APP), default_timeout=300)), time.monotonic() + 300
-    while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
-        pass
-    told = "Not all steps of this value can be read. the network does not answer."
-    assert page.shows(told)
-    monkeypatch.setattr(codec.Chain, "history", history)
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "history", fails)
+        page = started("--run", f"{web_server.url}/run.lcc")
+        until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
+        told = "Not all steps of this value can be read. the network does not answer."
+        assert page.shows(told)
     assert line(page.run()) == restored(path, 0)

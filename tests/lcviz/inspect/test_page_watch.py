@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,34 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import page as inspect
 from lcviz.inspect import page_watch
-from lcviz.inspect import watch as watching
-from tests.lcviz.common import flip
+from tests.lcviz.common import flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
-
-
-@pytest.fixture
-def started(page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch) -> MakePage:
-    """The dashboard at the root, of a server that was started with these arguments."""
-
-    def open_page(*arguments: object, **parameters: object) -> Any:
-        monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)  # every run looks anew
-        monkeypatch.setattr(sys, "argv", [str(APP), *map(str, arguments)])
-        at = AppTest.from_file(str(APP), default_timeout=60)
-        for name, value in parameters.items():
-            at.query_params[name] = str(value)
-        return page_of(at).run()
-
-    return open_page
 
 
 def runs(page: Any) -> Any:
@@ -245,9 +226,7 @@ def test_a_url_that_does_not_answer(
     assert two.shows("2 runs at **https://host/far.lcc** and **")
     silent.set()
     for page, error in ((two, f"far.lcc: {failed}"), (alone, f"This cannot be opened. {failed}")):
-        end = time.monotonic() + 300
-        while not page.run().said("error") and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: page.run().said("error"))  # noqa: B023
         assert page.said("error") == [error]
         every = [*map(page.texts, ("info", "error", "markdown")), *page.at.selectbox[0].options]
         assert "far.lcc" in str(every)

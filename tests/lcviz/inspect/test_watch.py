@@ -18,6 +18,7 @@ from lcviz.inspect import watch as watching
 from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
+from tests.lcviz.common import until
 
 Patch = pytest.MonkeyPatch
 
@@ -156,8 +157,7 @@ def test_a_look_that_takes_long_is_rested_from(tmp_path: Path, monkeypatch: Patc
         begun = time.monotonic()
         assert steps(watch) == [2]
     write(path, 3)
-    while steps(watch) == [2]:
-        time.sleep(0.01)
+    until(lambda: steps(watch) == [3])
     assert time.monotonic() - begun > 0.04 * (1 + watching.RESTING)
 
 
@@ -190,15 +190,10 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
     assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
 
 
-def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
+def sees(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
     """Look until this is so: whether a run is reached, its steps, its problem."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        found = [(r.reached, r.summary and len(r.summary.steps), r.problem) for r in watch.runs()]
-        if found == list(states):
-            return
-        time.sleep(0.01)
-    assert found == list(states)
+    of = lambda run: (run.reached, run.summary and len(run.summary.steps), run.problem)  # noqa: E731
+    until(lambda: [of(run) for run in watch.runs()] == list(states))
 
 
 def test_a_server_that_does_not_answer_keeps_nobody_waiting(
@@ -226,23 +221,23 @@ def test_a_server_that_does_not_answer_keeps_nobody_waiting(
         with codec.Checkpointer(fine) as chain:
             for n in (1, 2):
                 chain.save(n, state)
-                until(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
+                sees(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
         assert asked.count(hung) == 1  # nobody asks again while one still waits
         answers.set()
-        until(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
+        sees(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
         with codec.Checkpointer(hung) as chain:
             chain.save(0, state)
-        until(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
+        sees(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
         answers.clear()
         write(path, 3)
-        until(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
+        sees(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
         answers.set()
     get = codec.Chain.read
     monkeypatch.setattr(codec.Chain, "read", lambda *of: (read.append(1), get(*of))[1])
     with monkeypatch.context() as patch:
         patch.setattr(codec.Chain, "__init__", fails)
-        until(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
-    until(watch, *((True, n, "") for n in (1, 2, 3)))
+        sees(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
+    sees(watch, *((True, n, "") for n in (1, 2, 3)))
     assert read == []  # what was read before is known still
 
 
@@ -280,10 +275,7 @@ def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
     watch, plain = Watch(urls), "https://localhost:1/run.lcc"
     assert watch.places.printed == (plain, plain, f"simplecache::{plain}")
     assert names(watch) == ["run.lcc", plain, f"simplecache::{plain}"]
-    end = time.monotonic() + 300
-    while not all(run.reached for run in watch.runs()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: all(run.reached for run in watch.runs()))
     for run, url in zip(watch.runs(), urls):
         assert run.problem.startswith(run.where)
         assert run.target == url  # else nothing could be opened
@@ -323,15 +315,15 @@ def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
             return read(self, entry)
 
         monkeypatch.setattr(codec.Chain, "read", slow)
-        until(watch, (True, 25, ""))
+        sees(watch, (True, 25, ""))
         (run,) = watch.runs()
         assert (run.unread, run.summary and run.summary.stamp) == (20, 0)  # nobody tells when
         before = time.time_ns()
         goes_on.set()
-        until(watch, (True, 45, ""))
+        sees(watch, (True, 45, ""))
         assert watch.runs()[0].unread == 0
         chain.save(45, {"w": np.zeros(9, np.float32)})
-        until(watch, (True, 46, ""))
+        sees(watch, (True, 46, ""))
         (run,) = watch.runs()
         assert run.summary is not None
         assert before < run.summary.stamp < time.time_ns()

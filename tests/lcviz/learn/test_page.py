@@ -31,15 +31,8 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     shown = data(page)
     assert shown["live"] == read_numbers(TRAINED) == shown["home"]
     assert shown["track"] == read_numbers(TRACK)
-    assert shown["start"] == {
-        "x": 2,
-        "followed": 2,
-        "merges": 15,
-        "folded": 0,
-        "fine": 8,
-        "answers": {},
-    }
-    assert not shown["tables"]
+    start = {"x": 2, "followed": 2, "merges": 15, "folded": 0, "fine": 8, "answers": {}}
+    assert (shown["start"], shown["tables"]) == (start, False)
     assert not page.at.table
     page.at.session_state["tables"] = True  # as the switch below every page does
     page.run()
@@ -75,7 +68,7 @@ def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None
     page = learning(u="1 2 nan")
     assert data(page)["live"] == read_numbers(TRAINED)
     told = "“nan” is not finite. The pictures show the example."
-    assert any(told in text.replace("\u2060", "") for text in page.texts("markdown"))
+    assert page.shows(told)
 
 
 def test_weights_of_the_run(learning: Learning) -> None:
@@ -83,7 +76,7 @@ def test_weights_of_the_run(learning: Learning) -> None:
     assert not page.texts("error") + page.texts("warning")
     states = page.the_run.saved.states()
     assert states is not None
-    assert any(f"of step {states.step}." in text for text in page.texts("caption"))
+    assert page.shows(f"of step {states.step}.", "caption")
     shown = data(page)
     assert len(shown["live"]) == 16
     deltas = [abs(m["delta"]) for m in shown["lessons"][0]["lesson"]["numbers"]]
@@ -94,14 +87,8 @@ def test_weights_of_the_run(learning: Learning) -> None:
 
 
 def test_a_link_has_what_was_done(learning: Learning) -> None:
-    asked = {
-        "learn_bits": "all",
-        "learn_follow": "b",
-        "learn_merges": "3",
-        "learn_folded": "6",
-        "learn_tolerance": "12",
-        "learn_answers": "delta-2,slots-1",
-    }
+    asked = {"learn_bits": "all", "learn_follow": "b", "learn_merges": "3", "learn_folded": "6"}
+    asked |= {"learn_tolerance": "12", "learn_answers": "delta-2,slots-1"}
     page = learning(**asked)
     done = {"x": None, "followed": 1, "merges": 3, "folded": 6, "fine": 12}
     assert data(page)["start"] == done | {"answers": {"delta": 1, "slots": 0}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +23,10 @@ from lcviz.recover.page_rework import headline, nothing_saved
 from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.server import jobs
 from lcviz.ui import session
-from tests.lcviz.common import flip
+from tests.lcviz.common import SECONDS, flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 PANELS = {"rework"}
@@ -88,10 +86,12 @@ def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
 
 def until_half(seeds: int) -> None:
     """Until the first seed is finished and the second is half done."""
-    end = time.monotonic() + SECONDS
-    while not (view := session.all_jobs().look(ASKED, seeds)).finished_parts or view.share != 0.5:
-        assert time.monotonic() < end, view
-        time.sleep(0.01)
+
+    def half() -> bool:
+        view = session.all_jobs().look(ASKED, seeds)
+        return (len(view.finished_parts), view.share) == (1, 0.5)
+
+    until(half)
 
 
 def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> None:

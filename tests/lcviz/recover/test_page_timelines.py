@@ -15,11 +15,11 @@ from lcviz.recover.timelines import Drill, Timeline
 from lcviz.recover.timelines_figure import ticks
 from lcviz.server import jobs
 from lcviz.ui import session
+from tests.lcviz.common import SECONDS
 
 pytestmark = pytest.mark.usefixtures("server")
 
 DRILL = Drill(workload("logistic-regression"), 0, 1, Coding())
-SECONDS = 60
 Showing = Callable[..., Any]
 
 

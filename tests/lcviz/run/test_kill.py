@@ -6,7 +6,6 @@ import gc
 import queue
 import shutil
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from codec.record.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
-from tests.lcviz.common import SECONDS
+from tests.lcviz.common import SECONDS, until
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
@@ -64,10 +63,7 @@ def asked_to_die(run: Run, n: int = 1) -> list[threading.Thread]:
     killers = [threading.Thread(target=run.kill) for _ in range(n)]
     for thread in killers:
         thread.start()
-    deadline = time.monotonic() + SECONDS
-    while run.status != "dying":
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: run.status == "dying")
     return killers
 
 
@@ -324,8 +320,7 @@ def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event)
     run.go_on_in_background()
     closer = threading.Thread(target=run.close)
     closer.start()
-    while run.snapshot().status != "closed":
-        time.sleep(0.001)
+    until(lambda: run.snapshot().status == "closed")
     slowly.set()
     closer.join(SECONDS)
     run.go_on_in_background(SECONDS)
@@ -345,9 +340,7 @@ def test_an_end_that_is_asked_for_while_losses_are_measured(
 
     def slow(state: Any) -> tuple[float, float]:
         measuring.set()
-        deadline = time.monotonic() + SECONDS
-        while run.status not in ("dying", "closed") and time.monotonic() < deadline:
-            time.sleep(0.001)
+        until(lambda: run.status in ("dying", "closed"))
         return measure(state)
 
     monkeypatch.setattr(run.task, "probe_metric", slow)

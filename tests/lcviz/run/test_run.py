@@ -27,7 +27,7 @@ from lcviz.lab.anatomy import promotions
 from lcviz.run import controls, saved_steps, trainer
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
 from lcviz.run.snapshot import CLOSED, NEXT, Status
-from tests.lcviz.common import SECONDS, stepped
+from tests.lcviz.common import SECONDS, stepped, until
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
@@ -227,8 +227,7 @@ def test_the_speed_limit_begins_with_the_first_picture(make_run: MakeRun) -> Non
     run = make_run(interval=5, stop_after=10)
     run.set_speed(1e-3)
     run.play()
-    while run.snapshot().newest.step < 5:
-        time.sleep(0.01)
+    until(lambda: run.snapshot().newest.step == 5)
     snapshot = run.snapshot()
     assert (snapshot.status, snapshot.iteration) == ("playing", 5)
     run.set_speed(None)  # ends the wait

@@ -30,10 +30,10 @@ from lcviz.tune.recorded import recorded
 from lcviz.ui import session
 from lcviz.ui.live_settings import checkpoint_parameters, training_parameters
 from lcviz.ui.snippet import in_a_loop
+from tests.lcviz.common import SECONDS
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 Tuning = Callable[..., Any]
 Patch = pytest.MonkeyPatch
 FEW = Grid((1, 3), (), ("model",), ("runlength",), (1, 2), distances=()).settings
