@@ -11,6 +11,7 @@ PARAMETERS = {
     "lenet5": 61_706,
     "alexnet": 645_258,
     "matrix-factorization": 6_300,
+    "byte-transformer": 112_384,
 }
 REMAINING = {  # share of the first probe loss left after at most 60 iterations, with margin
     "logistic-regression": 0.3,

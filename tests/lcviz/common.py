@@ -1,11 +1,15 @@
-"""What tests of the dashboard do to runs, and to records on disk."""
+"""What tests of the dashboard do to runs, and to chains and files on disk."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import torch
+
+import codec
 from lcviz.run.run import Run, Snapshot
 
 SECONDS = 300  # for anything awaited, also on a busy machine
@@ -32,6 +36,21 @@ def finished(run: Run) -> Run:
     run.play()
     assert run.wait(SECONDS).status == "finished"
     return run
+
+
+def saved(path: Path | str, states: Iterable[Any], **settings: Any) -> Path:
+    """A chain of these states at steps 0, 1, 2, …: its path."""
+    with codec.Checkpointer(path, **settings) as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    return Path(path)
+
+
+def files(folder: Path, states: Iterable[Any]) -> Path:
+    """These states as files 0.pt, 1.pt, 2.pt, …: their folder."""
+    for i, state in enumerate(states):
+        torch.save(state, folder / f"{i}.pt")
+    return folder
 
 
 def flip(path: Path, step: int | None = None) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import codec
 from lcviz.cli import lab, main, serve
+from tests.lcviz.common import saved
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,9 +53,7 @@ def test_codec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_info_needs_no_compiler(tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        for step in range(3):
-            checkpoints.save(step, {"w": [1.0, 2.0, float(step)], "n": step})
+    saved(tmp_path / "run.lcc", ({"w": [1.0, 2.0, float(n)], "n": n} for n in range(3)))
     code = (
         "import sys; from lcviz.cli.main import main\n"
         f"assert main(['codec', 'info', {str(tmp_path / 'run.lcc')!r}]) == 0\n"

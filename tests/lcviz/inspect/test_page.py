@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
@@ -23,7 +22,7 @@ from lcviz.inspect import page_open
 from lcviz.run.run import Run
 from lcviz.server import foreign_files
 from lcviz.ui import own_files, session
-from tests.lcviz.common import flip, stepped
+from tests.lcviz.common import files, flip, stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -374,8 +373,7 @@ def test_a_path_that_was_given_on_another_page(
 def test_files_that_are_no_chain_stay_where_they_are_of_use(
     go: Callable[[str], Any], path: Path, tmp_path: Path
 ) -> None:
-    for i in range(3):
-        save_file({"w": torch.ones(900) * i}, tmp_path / f"{i}.safetensors")
+    files(tmp_path, ({"w": torch.ones(900) * i} for i in range(3)))
     go("tune").set("text_input", "tune_own", str(tmp_path))
     page = go("inspect").unfold("inspect-else")
     assert (page.texts("error"), page.metrics["Steps"]) == ([], EXAMPLE)

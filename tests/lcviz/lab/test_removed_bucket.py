@@ -22,6 +22,7 @@ from lcviz.lab.removed_bucket import (
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
+from tests.lcviz.common import files
 
 Arrays = dict[str, np.ndarray]
 MakeCase = Callable[..., Any]
@@ -161,15 +162,14 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
 
 
 def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
-    for i in range(2):
-        torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
+    files(tmp_path, ({f"w{i}": torch.ones(10)} for i in range(2)))
     with pytest.raises(codec.SettingsError, match="no two checkpoints in a row"):
         remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
 
 
 def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
-    for i in range(3):
-        torch.save({"w": torch.full((9,), float(i)), "n": torch.tensor(i)}, tmp_path / f"{i}.pt")
+    states = ({"w": torch.full((9,), float(i)), "n": torch.tensor(i)} for i in range(3))
+    files(tmp_path, states)
     seen: list[int] = []
 
     class Telling(OwnSeries):
@@ -185,31 +185,25 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
 
 def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
     """A tensor that is not finite, that came later, or of an optimizer, changes nothing."""
-    rng, states = np.random.default_rng(3), []
-    for i in range(5):
-        states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
-        torch.save(states[i], tmp_path / f"{i}.pt")
-    alone = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
-    assert alone.distance > 0
-    for i, state in enumerate(states):
-        torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
-    beside = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
-    assert beside.distance == alone.distance
-    for i, state in enumerate(states):
-        moments = {0: {"exp_avg_sq": torch.full((9,), 4.0**i)}}
-        torch.save(state | {"optimizer": {"state": moments}}, tmp_path / f"{i}.pt")
-    assert remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2)).distance == alone.distance
-    for i in range(3):  # what is of another layout counts no more
-        torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
-    torch.save(states[3], tmp_path / "3.pt")
-    torch.save(states[4], tmp_path / "4.pt")
-    anew = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(None))
-    assert 0 < anew.distance < 0.3
+    rng = np.random.default_rng(3)
+    w = [torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i for i in range(5)]
+
+    def distance(*states: dict[str, Any], coding: Coding = Coding(2)) -> float:  # noqa: B008
+        return remove_buckets_of_last(OwnSeries([files(tmp_path, states)]), coding).distance
+
+    alone = distance(*({"w": one} for one in w))
+    assert alone > 0
+    assert distance(*({"w": one, "b": torch.full((9,), np.inf)} for one in w)) == alone
+    moments = ({0: {"exp_avg_sq": torch.full((9,), 4.0**i)}} for i in range(5))
+    beside = [{"w": one, "optimizer": {"state": state}} for one, state in zip(w, moments)]
+    assert distance(*beside) == alone
+    other = {"w": torch.ones(2, 25), "a": torch.ones(9)}  # what is of another layout counts no more
+    anew = distance(other, other, other, {"w": w[3]}, {"w": w[4]}, coding=Coding(None))
+    assert 0 < anew < 0.3
 
 
 @pytest.mark.parametrize("last", [1.0, np.nan])
 def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
-    for i in range(3):
-        torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
+    files(tmp_path, ({"w": torch.full((9,), value)} for value in (1.0, 1.0, last)))
     with pytest.raises(codec.SettingsError, match="checkpoint 2: no change can be quantized"):
         remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))

@@ -23,7 +23,7 @@ from lcviz.recover.page_rework import headline, nothing_saved
 from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.server import jobs
 from lcviz.ui import session
-from tests.lcviz.common import SECONDS, flip, until
+from tests.lcviz.common import SECONDS, flip, saved, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -326,11 +326,9 @@ def test_own_files_too_few_and_what_no_method_saves(quickly: Recovering, files: 
 
 
 def test_a_damaged_chain_is_said(quickly: Recovering, tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
-        for step in range(4):
-            chain.save(step, {"w": torch.arange(900.0) * step})
-    flip(tmp_path / "run.lcc", 2)
-    page = quickly(**OWN, recover_own=str(tmp_path / "run.lcc")).click("recover-own-start")
+    path = saved(tmp_path / "run.lcc", ({"w": torch.arange(900.0) * i} for i in range(4)))
+    flip(path, 2)
+    page = quickly(**OWN, recover_own=path).click("recover-own-start")
     session.all_jobs().wait(*page.at.session_state["recover-own-asked"], SECONDS)
     (error,) = page.run().texts("error")
     assert error.endswith("Inspect shows which steps of the chain still restore.")

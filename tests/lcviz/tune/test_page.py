@@ -30,7 +30,7 @@ from lcviz.tune.recorded import recorded
 from lcviz.ui import session
 from lcviz.ui.live_settings import checkpoint_parameters, training_parameters
 from lcviz.ui.snippet import in_a_loop
-from tests.lcviz.common import SECONDS
+from tests.lcviz.common import SECONDS, files
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -275,10 +275,9 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
 
 def test_own_files_with_what_no_chain_holds(tuning: Tuning, tmp_path: Path) -> None:
     """It is left out, as on Export."""
-    for i in range(3):
-        state = {"model": {"w": torch.arange(90.0) * i}, "kind": torch.float32}
-        torch.save(state, tmp_path / f"{i}.pt")
-    page = tuning(**OWN, tune_own=str(tmp_path))
+    models = ({"w": torch.arange(90.0) * i} for i in range(3))
+    files(tmp_path, ({"model": model, "kind": torch.float32} for model in models))
+    page = tuning(**OWN, tune_own=tmp_path)
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page.click("tune-asked-start")).status == jobs.DONE
 

@@ -72,14 +72,6 @@ def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
     assert other.loss_before != again[0].loss_before
 
 
-def test_an_interval_loses_what_came_after_it() -> None:
-    protocol = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
-    (full,) = fail_and_recover(workload("matrix-factorization"), 0, METHODS[:1], protocol)
-    assert (full.rework, full.capped, full.since) == (2, False, 2)  # exact: no more than that
-    assert 0 < full.distance < 1
-    assert full.loss_restored > full.loss_before
-
-
 def test_what_never_comes_back_is_capped() -> None:
     protocol = Protocol(fail_at=12, cap=2, smooth=2)
     nothing = Method("scar", 0.0001)

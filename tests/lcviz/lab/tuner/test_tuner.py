@@ -117,15 +117,13 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
     rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
     for i in range(12):
         w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
-        states[1000 * i] = {"model": {"w": w}, "epoch": torch.tensor(i), "name": f"run at {i}"}
-        torch.save(
-            {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
-        )
+        model = {"w": torch.from_numpy(w)}
+        states[1000 * i] = {"model": model, "epoch": torch.tensor(i), "name": f"run at {i}"}
+        torch.save(states[1000 * i], tmp_path / f"{1000 * i}.pt")
     setting = Setting(Coding(budget=budget), 1)
     (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
-    with codec.Checkpointer(
-        tmp_path / "run.lcc", setting.coding.bits, budget=budget, restore_work=None
-    ) as checkpoints:
+    how = {"bits": setting.coding.bits, "budget": budget, "restore_work": None}
+    with codec.Checkpointer(tmp_path / "run.lcc", **how) as checkpoints:
         saved = [checkpoints.save(step, state) for step, state in states.items()]
     assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
 
