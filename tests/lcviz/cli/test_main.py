@@ -13,6 +13,8 @@ import pytest
 from lcviz.cli import lab, main, serve
 from tests.lcviz.common import saved
 
+Patch = pytest.MonkeyPatch
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -70,7 +72,7 @@ def test_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("words", [[], ["play"]], ids=["dashboard", "command"])
 def test_a_part_that_is_not_installed(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Patch
 ) -> None:
     def gone(_: object) -> int:
         raise ModuleNotFoundError("No module named 'plotly.graph_objects'", name="plotly.x")
@@ -83,7 +85,7 @@ def test_a_part_that_is_not_installed(
     assert "pip install 'lcviz-checkpoint[dashboard]'" in error
 
 
-def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: Patch) -> None:
     def broken(_: object) -> int:
         raise ModuleNotFoundError("No module named 'lcviz.nothing'", name="lcviz.nothing")
 
@@ -92,7 +94,7 @@ def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -
         main.main(["play"])
 
 
-def test_every_needed_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_needed_package_is_asked_for(monkeypatch: Patch) -> None:
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "sklearn" else name)
     assert main.main(["--no-browser"]) == 2
 

@@ -114,7 +114,7 @@ def test_a_chain_that_is_too_large(own: OwnFiles, place: VisitorFolder, monkeypa
     assert [*place.path.iterdir(), *small.path.iterdir()] == []
 
 
-def test_a_wrong_or_shorter_archive_is_not_offered(
+def test_a_wrong_archive_or_a_shorter(
     own: OwnFiles, place: VisitorFolder, monkeypatch: Patch
 ) -> None:
     """A writer that packs something else is found out."""
@@ -138,9 +138,7 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
         assert not (place.path / "run.lcc.zip").exists()
 
 
-def test_the_script_makes_the_same_chain(
-    own: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
-) -> None:
+def test_made_again(own: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer) -> None:
     made = compress(own, Compression(Coding(None, "tensor", "huffman", 0.25), 3), place, quiet)
     files = copies(own, tmp_path)
     code, output = reproduce(made.load(), made.receipt, *files)
@@ -150,7 +148,7 @@ def test_the_script_makes_the_same_chain(
     assert output.startswith("NOT THE SAME: The file e40.safetensors of SHA-256 ")
 
 
-def test_a_chain_is_compressed_again(
+def test_a_chain_again(
     place: VisitorFolder, own: OwnFiles, make_chain: MakeChain, reproduce: Answer
 ) -> None:
     """Also one of a nested state, with values that are no tensors."""
@@ -196,7 +194,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> OwnFiles:
     return open_files(list_files(folder), Shelf().place(), quiet)
 
 
-def test_all_that_a_chain_can_hold_is_kept(
+def test_all_of_it_is_kept(
     trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
     """Moments as in training; and the files are compared without what the chain lacks."""

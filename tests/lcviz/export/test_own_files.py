@@ -31,6 +31,7 @@ from lcviz.text import nbytes_text
 MARK = Path(tempfile.gettempdir()) / f"lcviz-was-run-{os.getpid()}"
 W = torch.arange(20.0).reshape(4, 5)
 MakeChain = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 
 
 class LeftError(Exception):
@@ -172,9 +173,7 @@ def test_hostile_files(place: VisitorFolder, shelf: Shelf, tmp_path: Path) -> No
     assert shelf.nbytes == kept.stat().st_size
 
 
-def test_one_that_never_ends_is_ended(
-    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_never_ends(place: VisitorFolder, tmp_path: Path, monkeypatch: Patch) -> None:
     """The next one is read by another process."""
     monkeypatch.setattr(pt_reader, "SECONDS", 0.0)
     monkeypatch.setattr(pt_reader, "START_SECONDS", 600.0)  # also on a busy machine
@@ -186,8 +185,8 @@ def test_one_that_never_ends_is_ended(
     assert [file.name for file in found.files] == ["1.pt"]
 
 
-def test_who_leaves_ends_the_process_and_leaves_nothing(
-    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_leaves_ends_the_process(
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(own_files, "Reader", Reader)  # a process of its own
     torch.save({"w": W}, tmp_path / "1.pt")
@@ -210,9 +209,7 @@ def uploaded(place: VisitorFolder, data: bytes, name: str = "upload0.zip") -> Pa
     return place.path / name
 
 
-def test_an_archive_a_folder_and_an_upload_are_the_same_chain(
-    make_chain: MakeChain, tmp_path: Path
-) -> None:
+def test_archive_folder_and_upload_are_one_chain(make_chain: MakeChain, tmp_path: Path) -> None:
     chain = make_chain(*({"w": W + i} for i in range(3)))
     data = (tmp_path / "run.lcc.zip").read_bytes()
     shelf = Shelf()
@@ -248,9 +245,7 @@ def bundle(
     return file.getvalue()
 
 
-def test_a_chain_beside_its_papers_is_found(
-    make_chain: MakeChain, tmp_path: Path, shelf: Shelf
-) -> None:
+def test_a_chain_beside_its_papers(make_chain: MakeChain, tmp_path: Path, shelf: Shelf) -> None:
     """As *Download everything* gives it; names lead nowhere."""
     make_chain(*({"w": W + i} for i in range(3)))
     chain = (tmp_path / "run.lcc.zip").read_bytes()
@@ -303,7 +298,7 @@ def test_hostile_archives(
 
 
 def test_a_zip_of_too_many_members(
-    place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """They are counted before Python makes an object of each, whatever number the zip states."""
     archive = make_chain(*({"w": W + i} for i in range(3))).with_name("run.lcc.zip")
@@ -370,9 +365,7 @@ def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
         (["e10", "e9", "last"], {"e9": 0, "e10": 1, "last": 2}, "by name, and counted"),
     ],
 )
-def test_the_order_is_that_of_the_numbers(
-    names: list[str], steps: dict[str, int], order: str
-) -> None:
+def test_in_the_order_of_numbers(names: list[str], steps: dict[str, int], order: str) -> None:
     files, sentence = in_order([OwnFile(name, 0, "", Path(), Path(), {}) for name in names])
     assert [(f.name, f.step) for f in files] == list(steps.items())
     assert order in sentence
@@ -418,9 +411,7 @@ def test_every_dtype_that_is_taken_can_be_read(place: VisitorFolder, tmp_path: P
     assert shapes == {name: tuple(e["shape"]) for name, e in entries.items()}
 
 
-def test_files_that_cannot_be_taken(
-    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_refused(place: VisitorFolder, tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "x.npy").write_bytes(b"x")
     good = tmp_path / "1.safetensors"
     save_file({"w": W}, good)
@@ -448,9 +439,7 @@ def test_a_refused_upload_is_deleted_at_once(place: VisitorFolder, shelf: Shelf)
     assert (list(place.path.iterdir()), shelf.nbytes) == ([], 0)
 
 
-def test_a_file_that_changes_or_goes(
-    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_change_or_go(place: VisitorFolder, tmp_path: Path, monkeypatch: Patch) -> None:
     path = tmp_path / "1.safetensors"
     save_file({"w": W}, path)
     (file,) = opened(place, path).files
@@ -466,8 +455,8 @@ def test_a_file_that_changes_or_goes(
         file.state()
 
 
-def test_a_pickle_that_changes_while_it_is_read(
-    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_pickle_that_changes_meanwhile(
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Its SHA-256 is to be that of the bytes that were read."""
 

@@ -54,9 +54,7 @@ def test_the_example_can_be_exported(visit: Visit, monkeypatch: Patch) -> None:
     assert not page.charts  # the records are drawn on Inspect
 
 
-def test_the_example_is_packed_once_and_a_run_for_every_visitor(
-    visit: Visit, run: Run, monkeypatch: Patch
-) -> None:
+def test_the_example_is_packed_once_for_all(visit: Visit, run: Run, monkeypatch: Patch) -> None:
     packed: list[Run] = []
     pack = export_page.pack
     monkeypatch.setattr(

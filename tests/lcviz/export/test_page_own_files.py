@@ -188,7 +188,7 @@ def test_nothing_is_there_until_something_can_be_opened(
     assert error.startswith("This server already keeps 0 series and chains")
 
 
-def test_a_server_for_others_opens_no_path(
+def test_a_server_for_others(
     own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "link").mkdir()
@@ -202,9 +202,7 @@ def test_a_server_for_others_opens_no_path(
     assert not page.set("text_input", "export_path", str(series)).texts("error")
 
 
-def test_a_chain_as_it_is_and_again(
-    own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch
-) -> None:
+def test_a_chain_as_it_is(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
     """Its name becomes a part of scripts and of lines for a shell."""
     monkeypatch.setattr("lcviz.ui.widgets.MOST_STEPS", 3)
     archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
@@ -270,9 +268,7 @@ def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) ->
     assert labels(page) == ["Compress 4 checkpoints"]
 
 
-def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
-    own_files: OpenPage, tmp_path: Path
-) -> None:
+def test_everything_is_kept_until_a_part_is_left_out(own_files: OpenPage, tmp_path: Path) -> None:
     for i in range(3):
         state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}
         moments = {"state": {0: {"exp_avg": torch.arange(40.0) * i}}}

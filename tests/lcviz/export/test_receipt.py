@@ -89,9 +89,7 @@ def test_the_digest_of_data_is_of_every_example() -> None:
     assert replace(dataset, held_out=(dataset.held_out[0], labels)).digest() != dataset.digest()
 
 
-def test_another_archive_is_told_apart(
-    package: Package, receipt: Receipt, finished_runs: MakeRun
-) -> None:
+def test_another_archive(package: Package, receipt: Receipt, finished_runs: MakeRun) -> None:
     data = bytearray(package.data)
     data[len(data) // 2] ^= 1
     found = receipts.problems(receipt, bytes(data))
@@ -201,7 +199,7 @@ def test_the_command(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_the_script_trains_the_same_bytes(
+def test_the_script_makes_it_again(
     package: Package, receipt: Receipt, reproduce: Answer, tmp_path: Path
 ) -> None:
     """In a process of its own, where the dashboard and pytest are not there: see `test_page`."""
@@ -235,7 +233,7 @@ def test_the_script_says_what_differs(
     assert f"NOT THE SAME: {expected}" in output
 
 
-def test_the_readme_and_the_reader(
+def test_readme_and_reader(
     package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
 ) -> None:
     """The commands of the readme do what it says, in the folder of the zip."""
@@ -251,7 +249,7 @@ def test_the_readme_and_the_reader(
     assert run_here(folder / scripts.READER, *shlex.split(lists)) == (1, "")
 
 
-def test_the_script_says_what_to_install(
+def test_what_to_install(
     package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
 ) -> None:
     """In an empty folder, where nothing but Python is there."""
@@ -307,7 +305,7 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
     assert pack(finished(straight)).data != package.data
 
 
-def test_data_of_a_folder_are_asked_for(
+def test_a_folder_s_data(
     make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer
 ) -> None:
     for name, step in (("ml", 1), ("other", 2)):

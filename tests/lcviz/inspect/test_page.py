@@ -19,7 +19,6 @@ import codec
 from codec.errors import StreamError
 from lcviz.inspect import page as inspect
 from lcviz.inspect import page_open
-from lcviz.run.run import Run
 from lcviz.server import foreign_files
 from lcviz.ui import own_files, session
 from tests.lcviz.common import files, flip, stepped
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("server")
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 ALL = {"sizes", "tensors", "value", "exponents"}  # panels
 EXAMPLE = ("4", "0 to 6")  # its steps
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
 Save = Callable[..., Path]
 Patch = pytest.MonkeyPatch
 
@@ -57,9 +56,7 @@ def details(page: Any) -> list[str]:
     return [fold.markdown[0].value.replace("\\", "") for fold in folds]
 
 
-def test_it_opens_on_the_newest_step_and_what_is_folded_away_costs_nothing(
-    inspecting: MakePage,
-) -> None:
+def test_it_opens_on_the_newest_step_with_boxes_closed(inspecting: Make) -> None:
     page = inspecting(unfold=False)
     assert not any(map(page.at.get, ("file_uploader", "text_input", "dataframe")))
     keys = [e.proto.id.rpartition("-panel-")[2] for e in page.at.get("plotly_chart")]
@@ -69,9 +66,7 @@ def test_it_opens_on_the_newest_step_and_what_is_folded_away_costs_nothing(
     assert len(inspecting().at.dataframe) == 2
 
 
-def test_the_example_and_a_run(
-    inspecting: MakePage, create: Callable[..., Run], monkeypatch: Patch
-) -> None:
+def test_the_example_and_a_run(inspecting: Make, create: Make, monkeypatch: Patch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         assert inspecting(unfold=False).shows("The example is being trained", "info")
@@ -95,7 +90,7 @@ def test_the_example_and_a_run(
     assert inspecting(unfold=False, run=run).charts == ALL
 
 
-def test_moments_are_in_steps(inspecting: MakePage, tmp_path: Path) -> None:
+def test_moments_are_in_steps(inspecting: Make, tmp_path: Path) -> None:
     """Of a measure each, which tables, words and a single value tell."""
     w = np.arange(40, dtype=np.float32)
     with codec.Checkpointer(tmp_path / "run.lcc", 2, coder="runlength") as checkpoints:
@@ -118,9 +113,7 @@ def test_moments_are_in_steps(inspecting: MakePage, tmp_path: Path) -> None:
     assert page.shows("as codes, in steps of 1/8 of its size.")
 
 
-def test_a_chain_of_gradients_says_that_weights_are_the_base_s(
-    inspecting: MakePage, tmp_path: Path
-) -> None:
+def test_weights_of_gradients_are_the_base_s(inspecting: Make, tmp_path: Path) -> None:
     path = shutil.copytree(BAD.parent / "gradients.lcc", tmp_path / "run.lcc")
     page = inspecting(unfold=False, inspect_path=path, inspect_step=1)
     for step in (1, 4, 0):
@@ -130,7 +123,7 @@ def test_a_chain_of_gradients_says_that_weights_are_the_base_s(
         assert "value" not in page.charts
 
 
-def test_a_path_in_the_url(inspecting: MakePage, path: Path, monkeypatch: Patch) -> None:
+def test_a_path_in_the_url(inspecting: Make, path: Path, monkeypatch: Patch) -> None:
     page = inspecting(inspect_path=path, inspect_step=4)
     chain = codec.Chain(path)
     assert page.metrics["Records"] == ("9", "1 base, 8 deltas")
@@ -169,7 +162,7 @@ def test_a_path_in_the_url(inspecting: MakePage, path: Path, monkeypatch: Patch)
     assert "tensors" not in page.charts
 
 
-def test_a_chain_that_is_being_written(inspecting: MakePage, path: Path, save: Save) -> None:
+def test_a_chain_that_is_being_written(inspecting: Make, path: Path, save: Save) -> None:
     page = inspecting(inspect_path=path)
     assert page.metrics["Steps"] == ("9", "0 to 8")
     assert not page.texts("success")
@@ -190,7 +183,7 @@ def test_a_chain_that_is_being_written(inspecting: MakePage, path: Path, save: S
     assert "**Step 10**, the newest." in page.run().texts("markdown")
 
 
-def test_restarts_that_are_too_far(inspecting: MakePage, tmp_path: Path) -> None:
+def test_restarts_that_are_too_far(inspecting: Make, tmp_path: Path) -> None:
     """Of an archive any step; where a training may go on the newest one. Then nothing is green."""
     folder, archive = tmp_path / "far.lcc", tmp_path / "far.lcc.zip"
     way = np.random.default_rng(0).normal(size=900).astype(np.float32)
@@ -209,7 +202,7 @@ def test_restarts_that_are_too_far(inspecting: MakePage, tmp_path: Path) -> None
             assert "decodes bit for bit to what was written. *Behind* says how close" in verified
 
 
-def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path) -> None:
+def test_a_damaged_chain_says_which_record(inspecting: Make, path: Path) -> None:
     flip(path, 5)
     page = inspecting(inspect_path=path)
     told = (
@@ -237,7 +230,7 @@ def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path) -> 
     assert lost.startswith("No step restores. Put back a good copy of 00000000.base.safetensors")
 
 
-def test_only_verifying_finds_what_was_forged(inspecting: MakePage, tmp_path: Path) -> None:
+def test_only_verifying_finds_what_was_forged(inspecting: Make, tmp_path: Path) -> None:
     """Intact bytes that do not decode."""
     shutil.copytree(BAD.parent / "run.lcc", path := tmp_path / "run.lcc")
     shutil.copy(BAD / "stream-early.safetensors", path / "00000001.delta.safetensors")
@@ -248,7 +241,7 @@ def test_only_verifying_finds_what_was_forged(inspecting: MakePage, tmp_path: Pa
     assert page.said("error")[0].startswith("Step 0 still restores; 1")
 
 
-def test_paths_that_are_not_opened(inspecting: MakePage, path: Path, monkeypatch: Patch) -> None:
+def test_paths_that_are_not_opened(inspecting: Make, path: Path, monkeypatch: Patch) -> None:
     page = inspecting()
 
     def refused(path: str) -> str:
@@ -277,9 +270,7 @@ def packed(path: Path) -> bytes:
     return (path.parent / "packed.lcc.zip").read_bytes()
 
 
-def test_an_uploaded_archive(
-    inspecting: MakePage, packed: bytes, upload: Callable[..., Any]
-) -> None:
+def test_an_uploaded_archive(inspecting: Make, packed: bytes, upload: Make) -> None:
     page = inspecting()
     upload(page, "my_run.lcc.zip", packed)
     made = [page_open._ARCHIVES[page.at.session_state["own-uploaded"][0]]]
@@ -303,7 +294,7 @@ def test_an_uploaded_archive(
 
 
 def test_everything_that_export_gave_is_opened(
-    inspecting: MakePage, packed: bytes, upload: Callable[..., Any], path: Path
+    inspecting: Make, packed: bytes, upload: Make, path: Path
 ) -> None:
     """Uploaded, the chain inside it is found; a path says which file to take."""
     file = io.BytesIO()
@@ -318,9 +309,7 @@ def test_everything_that_export_gave_is_opened(
     assert "holds a chain and other files: unpack it, and enter the path of the .lcc.zip" in error
 
 
-def test_an_upload_of_another_kind_is_answered(
-    inspecting: MakePage, upload: Callable[..., Any]
-) -> None:
+def test_an_upload_of_another_kind_is_answered(inspecting: Make, upload: Make) -> None:
     """Streamlit's own filter shows a red name, and not what to do."""
     page = inspecting()
     assert not any(one.proto.type for one in page.at.file_uploader)
@@ -356,9 +345,7 @@ def go(page_of: Callable[[AppTest], Any]) -> Callable[[str], Any]:
 OWN = {"tune": "own files", "recover": "own files", "export": "Files of mine"}
 
 
-def test_a_path_that_was_given_on_another_page(
-    go: Callable[[str], Any], path: Path, tmp_path: Path
-) -> None:
+def test_a_path_given_on_another_page(go: Make, path: Path, tmp_path: Path) -> None:
     """And back: what Inspect was given is there on the other."""
     assert not go("export").set("text_input", "export_path", str(path)).texts("error")
     page = go("inspect")
@@ -370,9 +357,7 @@ def test_a_path_that_was_given_on_another_page(
     assert go("export").at.text_input(key="export_path").value == bad
 
 
-def test_files_that_are_no_chain_stay_where_they_are_of_use(
-    go: Callable[[str], Any], path: Path, tmp_path: Path
-) -> None:
+def test_files_stay_where_they_are_of_use(go: Make, path: Path, tmp_path: Path) -> None:
     files(tmp_path, ({"w": torch.ones(900) * i} for i in range(3)))
     go("tune").set("text_input", "tune_own", str(tmp_path))
     page = go("inspect").unfold("inspect-else")
@@ -386,9 +371,7 @@ def test_files_that_are_no_chain_stay_where_they_are_of_use(
     assert go("inspect").metrics["Steps"] == EXAMPLE
 
 
-def test_an_upload_on_another_page(
-    go: Callable[[str], Any], packed: bytes, upload: Callable[..., Any]
-) -> None:
+def test_an_upload_on_another_page(go: Make, packed: bytes, upload: Make) -> None:
     """A damaged one as well, which is of no use there."""
     broken = bytearray(packed)
     broken[len(packed) // 2] ^= 8
@@ -407,7 +390,7 @@ def test_an_upload_on_another_page(
 
 
 def test_uploads_that_are_refused(
-    inspecting: MakePage, path: Path, packed: bytes, upload: Callable[..., Any], monkeypatch: Patch
+    inspecting: Make, path: Path, packed: bytes, upload: Make, monkeypatch: Patch
 ) -> None:
     page = inspecting()
     for where, name, value, data, reason in (
@@ -428,9 +411,7 @@ def test_uploads_that_are_refused(
     assert session.shelf().nbytes == 0
 
 
-def test_decoding_stops_goes_on_and_survives_one_record(
-    inspecting: MakePage, path: Path, monkeypatch: Patch
-) -> None:
+def test_decoding_goes_on_past_one_record(inspecting: Make, path: Path, monkeypatch: Patch) -> None:
     whole = inspect.count_exponents
 
     def fails(chain: codec.Chain, record: Any) -> Any:

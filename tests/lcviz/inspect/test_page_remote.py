@@ -19,6 +19,7 @@ from tests.lcviz.common import SECONDS, until
 pytest.importorskip("aiohttp")
 
 Save = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 
 
 class Click(BaseException):
@@ -42,7 +43,7 @@ class Box:
 
 
 @pytest.fixture
-def visitor(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def visitor(monkeypatch: Patch) -> Iterator[SimpleNamespace]:
     """This thread is a visitor's script. `on_look` is called whenever it looks; `said` by it."""
     box = Box()
     told = SimpleNamespace(on_look=lambda: None, said=box.said)
@@ -77,9 +78,7 @@ def test_values_and_errors_pass(visitor: SimpleNamespace) -> None:
     assert visitor.said == []
 
 
-def test_it_waits_for_as_long_as_nobody_clicks(
-    visitor: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_waits_until_somebody_clicks(visitor: SimpleNamespace, monkeypatch: Patch) -> None:
     """The page says so after a while, and no longer once there is an answer."""
     monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     answered, looks = threading.Event(), []
@@ -175,7 +174,7 @@ def test_streamlit_ends_a_script_that_waits(
     web_server: Any,
     tmp_path: Path,
     save: Save,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""
     monkeypatch.setattr(page_remote, "PATIENCE", 0.0)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("server")
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def path(tmp_path: Path, save: Save) -> Path:
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def read(monkeypatch: Patch) -> list[list[int]]:
     """The steps that each reading asks for."""
     asked: list[list[int]] = []
     history = codec.Chain.history
@@ -52,9 +53,7 @@ def restored(path: Path, index: int, steps: range = range(9)) -> list[tuple[int,
     return [(step, float(f"{w[index]:.9g}")) for step, w in states]
 
 
-def test_another_element_of_a_small_tensor_costs_nothing(
-    inspecting: MakePage, path: Path, read: list[list[int]]
-) -> None:
+def test_another_element_is_free(inspecting: MakePage, path: Path, read: list[list[int]]) -> None:
     page = inspecting(inspect_path=path, inspect_value_w=41)
     assert line(page) == restored(path, 41)
     assert sorted(read) == [list(range(5)), list(range(5, 8))]  # step 8 is there already
@@ -69,7 +68,7 @@ def test_another_element_of_a_small_tensor_costs_nothing(
 
 
 def test_of_a_large_tensor_one_element_is_kept(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "MOST_KEPT", 9 * 4800 - 1)
     page = inspecting(inspect_path=path, inspect_value_w=41)
@@ -80,7 +79,7 @@ def test_of_a_large_tensor_one_element_is_kept(
     assert {type(value) for value in history.values.values()} == {float}
 
 
-def test_new_records_are_read_as_they_come(
+def test_new_records_as_they_come(
     inspecting: MakePage, path: Path, save: Save, read: list[list[int]]
 ) -> None:
     page = inspecting(inspect_path=path, inspect_follow="true")
@@ -91,7 +90,7 @@ def test_new_records_are_read_as_they_come(
 
 
 def test_what_takes_long_is_read_at_a_click(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "UNASKED_SECONDS", -1)
     page = inspecting(inspect_path=path)
@@ -128,9 +127,7 @@ def test_a_chain_of_one_step(inspecting: MakePage, tmp_path: Path, save: Save) -
     assert not page.texts("error")
 
 
-def test_behind_a_url(
-    web_server: Any, started: MakePage, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_behind_a_url(web_server: Any, started: MakePage, path: Path, monkeypatch: Patch) -> None:
     """As of a path; what a disk or network fails to give is tried again."""
     pytest.importorskip("aiohttp")
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 MakePage = Callable[..., Any]
 Save = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 
 
 def runs(page: Any) -> Any:
@@ -87,8 +88,8 @@ def test_wrong_arguments(started: MakePage, capsys: pytest.CaptureFixture[str]) 
     assert page.metrics["Steps"] == ("4", "0 to 6")  # all else works
 
 
-def test_what_is_named_may_be_opened_and_nothing_else(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
+def test_only_what_is_named_may_be_opened(
+    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
@@ -100,9 +101,7 @@ def test_what_is_named_may_be_opened_and_nothing_else(
     assert page.metrics["Steps"] == ("2", "0 to 1")
 
 
-def test_what_is_no_chain(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
-) -> None:
+def test_what_is_none(started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     file = tmp_path / "run.lcc"
     file.write_bytes(b"no archive")
     page = started("--run", file)
@@ -206,7 +205,7 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
 
 
 def test_a_url_that_does_not_answer(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
+    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     """Nobody waits for it, and no visitor learns of its secrets."""
     url = "https://u:geheim@host/far.lcc?sig=geheim"
@@ -234,7 +233,7 @@ def test_a_url_that_does_not_answer(
 
 
 def test_a_record_that_leads_out_is_not_opened(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
+    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     """Also if it comes while the run is open."""
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "runs"))
@@ -253,8 +252,8 @@ def test_a_record_that_leads_out_is_not_opened(
     assert "is in none of the folders" in error
 
 
-def test_following_leaves_the_machine_to_the_training(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
+def test_following_leaves_time_to_train(
+    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     """The page is made anew for new records, but not until it has rested from the last time."""
     page = started("--run", save(tmp_path / "run.lcc", 0, 3))

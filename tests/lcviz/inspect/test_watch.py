@@ -196,9 +196,7 @@ def sees(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
     until(lambda: [of(run) for run in watch.runs()] == list(states))
 
 
-def test_a_server_that_does_not_answer_keeps_nobody_waiting(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_silent_server_keeps_nobody_waiting(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc")
     hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
     answers, whole, read, asked = threading.Event(), codec.Chain.__init__, list[int](), list[Any]()
@@ -299,9 +297,7 @@ def test_what_is_above_everything_is_not_walked(tmp_path: Path, monkeypatch: Pat
     assert names(watch) == ["5/run.lcc", "0/run.lcc"]
 
 
-def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_long_chain_shows_what_is_read_so_far(tmp_path: Path, monkeypatch: Patch) -> None:
     url, read = f"memory://{tmp_path.name}/run.lcc", codec.Chain.read
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
     with codec.Checkpointer(url) as chain:

@@ -142,9 +142,7 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase) -> None:
         ({"tolerance": 0.002}, "model", "huffman"),
     ],
 )
-def test_uniform_steps_are_rows_of_their_own(
-    make_case: MakeCase, target: dict[str, float], scope: str, coder: str
-) -> None:
+def test_equal_steps(make_case: MakeCase, target: dict[str, float], scope: str, coder: str) -> None:
     """A row for each multiple of the step, then those of the dead zone; sizes are the record's."""
     case = make_case(7, None, scope, None, coder, steps=3, **target)
     alphabets, codes = dissect(case.changes, case.step)

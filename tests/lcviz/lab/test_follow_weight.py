@@ -31,9 +31,7 @@ def every(case: Any) -> list[Followed]:
 @pytest.mark.parametrize(
     ("bits", "scope", "coder"), [(2, "model", "runlength"), (None, "tensor", "huffman")]
 )
-def test_every_weight_ends_where_a_decoder_puts_it(
-    make_case: MakeCase, bits: int | None, scope: str, coder: str
-) -> None:
+def test_as_a_decoder_does(make_case: MakeCase, bits: int | None, scope: str, coder: str) -> None:
     case = make_case(3, bits, scope, coder=coder, steps=3)
     after = copy_arrays(case.before)
     codec.apply(case.step, after)

@@ -269,9 +269,7 @@ def test_what_is_cut_off_misnamed_or_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_a_disk_did_not_give_is_asked_for_again(
-    tmp_path: Path, monkeypatch: Patch, packed: bool
-) -> None:
+def test_what_a_disk_did_not_give(tmp_path: Path, monkeypatch: Patch, packed: bool) -> None:
     """An archive and a URL keep no time that would tell that a record changed."""
     path = write(tmp_path / "run.lcc", 6)
     if packed:

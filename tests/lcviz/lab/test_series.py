@@ -127,13 +127,9 @@ def test_a_training_that_is_never_seen() -> None:
             TrainedSeries(workload("logistic-regression"), 0, iterations, interval)
 
 
-def test_tracked_begins_anew_where_the_tensors_change(
-    tmp_path: Path, states: list[dict[str, torch.Tensor]]
-) -> None:
-    steps, trackers = [], []
-    for moment, tracker in tracked(
-        OwnSeries([files(tmp_path, states)]), Coding(2, coder="huffman")
-    ):
+def test_tracked_begins_anew(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
+    steps, trackers, series = [], [], OwnSeries([files(tmp_path, states)])
+    for moment, tracker in tracked(series, Coding(2, coder="huffman")):
         steps.append(moment.step)
         before = copy_arrays(tracker.state)
         tracker.commit(tracker.prepare_arrays(moment.arrays))

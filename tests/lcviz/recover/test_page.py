@@ -31,6 +31,7 @@ QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "reco
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 PANELS = {"rework"}
 Recovering = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 Seeds = list[tuple[Outcome, ...]]
 
 
@@ -41,7 +42,7 @@ def quickly(recovering: Recovering) -> Recovering:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> None:
+def quick(monkeypatch: Patch, seeds: Seeds) -> None:
     """Every seed is there at once."""
     fail = lambda _own, seed, _progress: alike(seeds, seed)  # noqa: E731
     monkeypatch.setattr(CrashExperiment, "fail", fail)
@@ -52,7 +53,7 @@ def alike(seeds: Seeds, seed: int) -> tuple[Outcome, ...]:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> Iterator[threading.Event]:
+def held(monkeypatch: Patch, seeds: Seeds) -> Iterator[threading.Event]:
     """Seeds after the first wait for this event, half done."""
     go_on = threading.Event()
 
@@ -156,9 +157,7 @@ def test_two_sessions_share_it(quickly: Recovering, held: threading.Event) -> No
     assert label(other).startswith("Matrix factorization")
 
 
-def test_others_wait_in_line(
-    quickly: Recovering, held: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_wait(quickly: Recovering, held: threading.Event, monkeypatch: Patch) -> None:
     page = quickly(recover_seeds="2").click("recover-start")
     page.set("segmented_control", "recover_interval", 5)  # meanwhile
     assert "You started another experiment: Matrix factorization at 5 %" in page.texts("info")[0]
@@ -224,7 +223,7 @@ def test_a_wrong_number_is_said_at_its_field(quickly: Recovering) -> None:
             assert page.at.button(key="recover-start").disabled == (value == wrong)
 
 
-def test_a_failure_is_told(quickly: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told(quickly: Recovering, monkeypatch: Patch) -> None:
     def fails(_own: CrashExperiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
         raise codec.SettingsError("there is no room")
 
@@ -236,9 +235,7 @@ def test_a_failure_is_told(quickly: Recovering, monkeypatch: pytest.MonkeyPatch)
     assert buttons(page) == {"recover-start"}
 
 
-def test_where_nothing_fits_it_is_said(
-    quickly: Recovering, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_fits(quickly: Recovering, seeds: Seeds, monkeypatch: Patch) -> None:
     lost = replace(seeds[0][3], distance=1.0, rework=4.0, capped=True)
     outcomes = (*seeds[0][:3], lost, seeds[0][4])
     monkeypatch.setattr(CrashExperiment, "fail", lambda *_: outcomes)

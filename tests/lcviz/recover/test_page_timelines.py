@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 DRILL = Drill(workload("logistic-regression"), 0, 1, Coding())
 Showing = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 
 
 def script() -> None:
@@ -40,7 +41,7 @@ def showing(visit: Showing, _nothing_known: None) -> Showing:
 
 
 @pytest.fixture
-def parts(timelines: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def parts(timelines: tuple[Timeline, ...], monkeypatch: Patch) -> list[int]:
     """Asking gives a measurement at once; which ones were asked for."""
     numbers: list[int] = []
     measure = lambda _own, part, _progress: (numbers.append(part), timelines)[1]  # noqa: E731
@@ -64,9 +65,7 @@ def left(page: Any) -> list[list[str]]:
     return [list(row) for row in page.at.table[0].value.to_numpy()]
 
 
-def test_measured_when_asked_for_and_again(
-    showing: Showing, parts: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_when_asked_for(showing: Showing, parts: list[int], monkeypatch: Patch) -> None:
     monkeypatch.setattr(page_timelines, "MOST_MEASUREMENTS", 2)
     page = showing()
     assert not page.charts

@@ -65,9 +65,7 @@ def test_every_span_is_in_its_lane(check_figure: Check, timelines: Lines) -> Non
     assert first["customdata"][0] == "stands still 2 ms, step 9"
 
 
-def test_one_time_axis_and_no_meaning_by_colour_alone(
-    check_figure: Check, timelines: Lines
-) -> None:
+def test_one_time_axis_and_no_meaning_by_colour(check_figure: Check, timelines: Lines) -> None:
     figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
     assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
@@ -118,9 +116,7 @@ def test_the_numbers_are_in_the_table(timelines: Lines) -> None:
         (75, True, ["is done", "is done", "11", "10", "1 iteration"]),
     ],
 )
-def test_a_crash_of_the_asynchronous_one(
-    ms: float, machine: bool, expected: list[str], timelines: Lines
-) -> None:
+def test_while_it_saves(ms: float, machine: bool, expected: list[str], timelines: Lines) -> None:
     table = crash_table(timelines, ms / 1e3, machine)
     assert list(table.iloc[1])[1:] == expected
     assert table["saved"].tolist() == ["**synchronous**", "**asynchronous**"]

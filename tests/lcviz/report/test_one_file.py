@@ -20,10 +20,8 @@ Capsys = pytest.CaptureFixture[str]
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
     """Three steps; the name of its tensor would end a script."""
-    w = np.arange(90, dtype=np.float32)
-    return saved(
-        tmp_path / "run.lcc", ({"x</script><b>": w * step**2} for step in range(3)), bits=2
-    )
+    w, name = np.arange(90, dtype=np.float32), "x</script><b>"
+    return saved(tmp_path / "run.lcc", ({name: w * step**2} for step in range(3)), bits=2)
 
 
 def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from tests.lcviz.common import SECONDS, until
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
+Patch = pytest.MonkeyPatch
 
 
 def chain_bytes(path: Path) -> dict[str, bytes]:
@@ -192,7 +193,7 @@ def in_a_new_process(
         ("matrix-factorization", {"budget": 0.1}),
     ],
 )
-def test_it_goes_on_as_a_new_process_would(
+def test_it_goes_on_like_a_process(
     make_run: MakeRun, tmp_path: Path, model: str, changes: dict[str, Any]
 ) -> None:
     run = make_run(model, interval=2, stop_after=7, **changes)
@@ -263,7 +264,7 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
 
 
 @pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
     """A long chain: it is read once this event is set."""
     read, restarted = threading.Event(), run_module.restarted_model
 
@@ -298,8 +299,8 @@ def test_going_on_in_the_background(make_run: MakeRun, slowly: threading.Event) 
     assert codec.verify(run.path).ok
 
 
-def test_an_unexpected_error_is_shown_and_not_swallowed(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, unhandled: queue.Queue[BaseException]
+def test_an_unexpected_error(
+    make_run: MakeRun, monkeypatch: Patch, unhandled: queue.Queue[BaseException]
 ) -> None:
     def broken(*_: object) -> None:
         raise ValueError("a bug")
@@ -330,9 +331,7 @@ def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event)
 
 
 @pytest.mark.parametrize("how", ["kill", "close"])
-def test_an_end_that_is_asked_for_while_losses_are_measured(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_an_end_while_losses_are_measured(make_run: MakeRun, monkeypatch: Patch, how: str) -> None:
     """The thread does not go to sleep over it."""
     run = make_run(stop_after=6, loss_share=1e-6)
     play_to(run, 2)

@@ -31,6 +31,7 @@ from tests.lcviz.common import SECONDS, stepped, until
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
+Patch = pytest.MonkeyPatch
 Saves = dict[int, SimpleNamespace]
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -51,7 +52,7 @@ def bits_of(arrays: Any) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
+def saves(monkeypatch: Patch) -> Saves:
     """step -> .live, the state that was handed to the codec, and .track, the track after it."""
     seen: Saves = {}
     save = codec.Checkpointer.save
@@ -315,7 +316,7 @@ def test_losses_are_measured_only_sometimes(make_run: MakeRun) -> None:
 # Watching.
 
 
-def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: Patch) -> None:
     """Each iteration takes five seconds of a clock that the test turns."""
     clock = SimpleNamespace(now=1000.0, perf_counter=time.perf_counter)
     clock.monotonic = lambda: clock.now
@@ -363,9 +364,7 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("model", "lr"), [("lenet5", 1e6), ("matrix-factorization", 100.0)])
-def test_divergence_ends_the_run_with_a_sentence(
-    make_run: MakeRun, saves: Saves, model: str, lr: float
-) -> None:
+def test_divergence_ends_the_run(make_run: MakeRun, saves: Saves, model: str, lr: float) -> None:
     run = make_run(model, lr=lr, stop_after=60)
     snapshot = played(run)
     steps, last = snapshot.steps, snapshot.steps[-1]
@@ -398,9 +397,7 @@ def test_weights_that_overflow_are_still_saved(make_run: MakeRun) -> None:
     assert codec.verify(run.path).ok
 
 
-def test_a_full_disk_ends_the_run_with_a_sentence(
-    make_run: MakeRun, saves: Saves, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_the_run(make_run: MakeRun, saves: Saves, monkeypatch: Patch) -> None:
     run = make_run(stop_after=10)
     stepped(run, 2)
     before = chain_bytes(run)
@@ -418,9 +415,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence(
         assert bits_of(codec.restore(run.path, step)) == bits_of(saves[step].track)
 
 
-def test_an_unexpected_error_is_shown_and_not_swallowed(
-    make_run: MakeRun, unhandled: queue.Queue[BaseException]
-) -> None:
+def test_an_unexpected_error(make_run: MakeRun, unhandled: queue.Queue[BaseException]) -> None:
     run = make_run(stop_after=10)
     stepped(run)
 
@@ -438,7 +433,7 @@ def test_an_unexpected_error_is_shown_and_not_swallowed(
 # What is kept of older steps.
 
 
-def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: Patch) -> None:
     """7,850 parameters, a byte each: in 20,000 bytes the last two steps find room."""
     monkeypatch.setattr(saved_steps, "CODES_BUDGET", 20_000)
     run = make_run(stop_after=4)

@@ -62,9 +62,7 @@ def test_the_weights_are_those_of_a_run_that_saves_them_alone(finished_runs: Fin
 
 
 @pytest.mark.parametrize("changes", [{}, {"budget": 0.02, "scope": "tensor"}])
-def test_the_parts_of_a_record_are_all_of_it(
-    finished_runs: Finished, changes: dict[str, Any]
-) -> None:
+def test_the_parts_are_the_record(finished_runs: Finished, changes: dict[str, Any]) -> None:
     run = finished_runs(**WHOLE | changes)
     for c in run.snapshot().checkpoints[1:]:
         shown = saved_record(run, c)
@@ -78,9 +76,7 @@ def test_the_parts_of_a_record_are_all_of_it(
         assert coded <= changes.get("budget", 1) * c.saved.lossy_nbytes
 
 
-def test_saved_once_more_it_is_what_a_run_with_that_setting_holds(
-    finished_runs: Finished, retry: Callable[..., StepRecord]
-) -> None:
+def test_saved_once_more(finished_runs: Finished, retry: Callable[..., StepRecord]) -> None:
     """Of the whole state, to the last byte, with moments and all."""
     run, other = finished_runs(**WHOLE), finished_runs(**WHOLE, bits=3)
     for first in other.snapshot().checkpoints[1:]:

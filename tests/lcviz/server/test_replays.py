@@ -25,9 +25,7 @@ def line() -> Iterator[Replays]:
     found.close()
 
 
-def test_it_is_done_once_and_goes_on_with_the_run(
-    line: Replays, make_run: Callable[..., Run]
-) -> None:
+def test_it_goes_on_with_the_run(line: Replays, make_run: Callable[..., Run]) -> None:
     """More checkpoints of the run are saved in addition, and none twice."""
     run = make_run(stop_after=6)
     trial = Trial(Coding(1))
@@ -41,7 +39,7 @@ def test_it_is_done_once_and_goes_on_with_the_run(
     assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
-def test_a_long_run_is_measured_at_some_steps_and_at_the_one_shown(
+def test_some_steps_are_measured(
     line: Replays, finished_runs: Finished, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(replays, "MEASURED", 2)

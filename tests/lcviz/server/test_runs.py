@@ -20,12 +20,11 @@ from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
 from tests.lcviz.common import finished
 
 MakeSettings = Callable[..., RunSettings]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
-def manager(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings_for: MakeSettings
-) -> Iterator[Runs]:
+def manager(monkeypatch: Patch, tmp_path: Path, settings_for: MakeSettings) -> Iterator[Runs]:
     """A manager of its own, with a cheap example, its folder in tmp_path, a cap of 3."""
     monkeypatch.setattr(runs, "EXAMPLE", settings_for(stop_after=3))
     monkeypatch.setattr(runs, "MAX_RUNS", 3)
@@ -67,9 +66,7 @@ def test_ids_are_unguessable_and_different(manager: Runs, full: list[Run]) -> No
     assert {manager.get(i) for i in (None, "", "nobody", "../example", EXAMPLE_ID)} == {None}
 
 
-def test_room_is_made_from_the_longest_idle_only(
-    manager: Runs, settings: RunSettings, full: list[Run]
-) -> None:
+def test_the_longest_idle_makes_room(manager: Runs, settings: RunSettings, full: list[Run]) -> None:
     with pytest.raises(RunError, match="already holds 3 runs, its limit"):
         manager.create(settings)
     fresh, older, oldest = full
@@ -103,7 +100,7 @@ def test_no_room_is_made_from_a_playing_run_or_the_example(
     held.let_through(10)
 
 
-def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_racing_threads_make_one_example(manager: Runs, monkeypatch: Patch) -> None:
     """It is finished, and cannot be closed."""
     made = []
 
@@ -128,7 +125,7 @@ def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.Monk
     assert example.path.is_dir()
 
 
-def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: Patch) -> None:
     """The example is trained in a thread."""
     make, may_train = manager._new, threading.Event()
 
@@ -145,7 +142,7 @@ def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.Monke
     assert manager.get(EXAMPLE_ID) is manager.example()
 
 
-def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_getting_ready_may_fail(manager: Runs, monkeypatch: Patch) -> None:
     """Nobody waits for ever, and whoever asks for the example gets the error."""
 
     def broken(*_: object) -> None:
@@ -159,7 +156,7 @@ def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_closed_run_leaves_nothing(
-    manager: Runs, settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    manager: Runs, settings: RunSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Neither on disk nor in memory, which is given back after all of it was freed."""
     run = finished(manager.create(settings))
@@ -171,9 +168,7 @@ def test_a_closed_run_leaves_nothing(
     assert gone(manager, run)
 
 
-def test_a_run_that_cannot_start_leaves_nothing(
-    manager: Runs, settings_for: MakeSettings, tmp_path: Path
-) -> None:
+def test_a_run_that_cannot_start(manager: Runs, settings_for: MakeSettings, tmp_path: Path) -> None:
     for _ in range(5):  # more than the limit
         with pytest.raises(demo_models.DataError):
             manager.create(settings_for(batch_size=10**6))
@@ -183,9 +178,7 @@ def test_a_run_that_cannot_start_leaves_nothing(
     assert manager.create(settings_for()).snapshot().steps == (0,)
 
 
-def test_a_run_takes_another_one_s_place_once(
-    manager: Runs, settings: RunSettings, full: list[Run]
-) -> None:
+def test_a_run_takes_another_s_place(manager: Runs, settings: RunSettings, full: list[Run]) -> None:
     """Also on a full server and of several tabs; the old one stays if the new one cannot start."""
     old, *_ = full
     with pytest.raises(RunError):
@@ -214,9 +207,7 @@ def test_closing_all_leaves_nothing(manager: Runs, settings: RunSettings, tmp_pa
     assert not names & {f"run-{run.id}" for run in made}
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(
-    manager: Runs, settings_for: MakeSettings
-) -> None:
+def test_two_runs_at_once(manager: Runs, settings_for: MakeSettings) -> None:
     """Trained at the same time or alone: the same bytes."""
     together = [manager.create(settings_for(seed=seed)) for seed in (1, 2)]
     for run in together:

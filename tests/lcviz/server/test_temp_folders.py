@@ -15,6 +15,8 @@ import pytest
 from lcviz.server import temp_folders
 from lcviz.server.temp_folders import TempFolder, remove_abandoned
 
+Patch = pytest.MonkeyPatch
+
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
 import time
@@ -28,7 +30,7 @@ time.sleep(60)
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(tmp_path: Path, monkeypatch: Patch) -> None:
     """Elsewhere other servers of this machine have theirs."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -44,9 +46,7 @@ def test_it_goes_with_its_owner() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such locks")
-def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_a_killed_server_left_is_removed(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(temp_folders, "FRESH_SECONDS", 0.0)
     living, killed = (
         subprocess.Popen(

@@ -57,9 +57,7 @@ def quantized(case: Any, names: tuple[str, ...], bits: int | None) -> codec.Quan
 @pytest.mark.parametrize(
     ("bits", "scope", "coder"), [(1, "tensor", "runlength"), (None, "model", "huffman")]
 )
-def test_tensors_against_the_codec_s_stages(
-    make_case: MakeCase, bits: int | None, scope: str, coder: str
-) -> None:
+def test_against_the_stages(make_case: MakeCase, bits: int | None, scope: str, coder: str) -> None:
     case = make_case(5)
     sizes = {name: case.after[name].size for name in NAMES}
     tensors = try_one(one_delta(case), Coding(bits, scope, coder), lambda _: LOSS).tensors

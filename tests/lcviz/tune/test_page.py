@@ -124,9 +124,7 @@ def test_a_budget_can_stand_in_live_s_link(live: Callable[..., Any]) -> None:
     assert at.number_input(key="budget").value == 7.5
 
 
-def test_the_run_on_live_is_answered_before_anyone_asks(
-    tuning: Tuning, create: Callable[..., Run]
-) -> None:
+def test_the_run_on_live_is_answered_unasked(tuning: Tuning, create: Callable[..., Run]) -> None:
     """Of the example and of a run of one's own, each with what it would change there."""
     example = session.all_runs().example()
     page = finished(tuning(), of_run(example))
@@ -146,9 +144,7 @@ def test_the_run_on_live_is_answered_before_anyone_asks(
     assert training_parameters(s.workload, s.stop_after, 7).items() <= given.items()
 
 
-def test_a_recording_until_the_example_s_answer_is_there(
-    tuning: Tuning, held: threading.Event, monkeypatch: Patch
-) -> None:
+def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch: Patch) -> None:
     """Of the example with its usual settings alone."""
     sweep = of_run(session.all_runs().example())  # these tests' example is a short one
     monkeypatch.setattr(page_recommend, "SWEEP", sweep)
@@ -171,9 +167,7 @@ def test_a_recording_until_the_example_s_answer_is_there(
     assert page.texts("caption")[0].startswith("The example: ")
 
 
-def test_what_the_visitor_stopped_does_not_begin_again(
-    tuning: Tuning, held: threading.Event
-) -> None:
+def test_what_was_stopped_does_not_begin_again(tuning: Tuning, held: threading.Event) -> None:
     sweep = of_run(session.all_runs().example())
     page = tuning()
     assert page.buttons == ["tune-run-stop"]
@@ -205,9 +199,7 @@ def test_what_failed_does_not_begin_again(status: str, tuning: Tuning, monkeypat
     assert (session.all_jobs().look(sweep, 1).status, len(asked)) == (status, 1)
 
 
-def test_a_full_line_leaves_the_button(
-    tuning: Tuning, held: threading.Event, monkeypatch: Patch
-) -> None:
+def test_a_full_line(tuning: Tuning, held: threading.Event, monkeypatch: Patch) -> None:
     tuning(**MODEL).click("tune-asked-start")
     monkeypatch.setattr(jobs, "MAX_WAITING", 0)
     page = tuning()

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 Tuning = Callable[..., Any]
 Create = Callable[..., Run]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def check(page: Any, run: Run, a: Coding, b: Coding) -> None:
     assert table.equals(tensors_table(sizes, {"A": one, "B": other}))
 
 
-def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: Patch) -> None:
     """Every control changes what is shown; what was tried before is not tried again."""
     page, run = comparing(), session.all_runs().example()
     assert page.charts == {"compare"}
@@ -123,7 +124,7 @@ def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) 
     ]
 
 
-def test_a_click_becomes_b(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_click_becomes_b(comparing: Tuning, monkeypatch: Patch) -> None:
     page, run = comparing(), session.all_runs().example()
     chosen = Coding(5, "tensor", "huffman")
     monkeypatch.setattr(page_compare, "picked", lambda line, point, _: chosen)
@@ -153,14 +154,14 @@ def test_it_follows_the_run(comparing: Tuning, create: Create) -> None:
         check(page.run(), run, Coding(2), Coding(3))
 
 
-def test_states_that_are_no_longer_kept(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_no_longer_kept(comparing: Tuning, monkeypatch: Patch) -> None:
     monkeypatch.setattr(SavedSteps, "states", lambda *_: None)
     page = comparing()
     assert page.texts("info") == [page_compare.GONE]
     assert not page.charts
 
 
-def test_a_failure_is_told(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told(comparing: Tuning, monkeypatch: Patch) -> None:
     def fails(*_: Any) -> None:
         raise codec.SettingsError("there is no room")
 
@@ -169,8 +170,8 @@ def test_a_failure_is_told(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -
     assert "there is no room" in error
 
 
-def test_what_is_shown_stays_while_the_run_plays(
-    comparing: Tuning, create: Create, monkeypatch: pytest.MonkeyPatch
+def test_it_stays_while_the_run_plays(
+    comparing: Tuning, create: Create, monkeypatch: Patch
 ) -> None:
     """A figure that is drawn anew flickers: until the newest step is asked for, or a pause."""
     run = create(stop_after=8)
@@ -191,9 +192,7 @@ def test_what_is_shown_stays_while_the_run_plays(
     assert page.run().figure("compare") != newer
 
 
-def test_a_step_that_changed_nothing_and_one_without_codes(
-    comparing: Tuning, create: Create
-) -> None:
+def test_a_step_without_changes_and_one_without_codes(comparing: Tuning, create: Create) -> None:
     """A learning rate so small that no weight moves; then every value becomes NaN."""
     run = create()
     stepped(run)

@@ -91,9 +91,7 @@ def test_the_chain_is_only_read(crash: Crash, found: Raced) -> None:
     assert codec.Chain(crash.ours.chain).steps == (0, 3, 6, 9, 12)
 
 
-def test_what_comes_later_in_the_chain_is_not_looked_at(
-    crash: Crash, found: Raced, tmp_path: Path
-) -> None:
+def test_later_records_are_not_looked_at(crash: Crash, found: Raced, tmp_path: Path) -> None:
     """The run may go on while its race is under way."""
     longer = crash_of(tmp_path / "run.lcc")
     with codec.Checkpointer(longer.ours.chain, bits=2, restore_work=None, resume=True) as goes_on:

@@ -55,9 +55,7 @@ def test_the_lab_s_model_that_the_tensors_fit_gives_the_loss(found: LastState) -
     assert 0 < found.restored[-1].lost < 0.1
 
 
-def test_weights_alone_fit_too_and_those_of_another_training_do_not(
-    files: Path, tmp_path: Path
-) -> None:
+def test_weights_alone_fit_those_of_another_training_do_not(files: Path, tmp_path: Path) -> None:
     for i in (0, 6, 12):
         weights = torch.load(files / f"{i}.pt")["model"]
         torch.save(weights, tmp_path / f"{i}.pt")

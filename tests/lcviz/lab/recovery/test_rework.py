@@ -34,9 +34,7 @@ def test_it_is_the_lab_s_experiment(seeds: list[tuple[Outcome, ...]]) -> None:
     assert all(o.share <= 0.1 for o in again[1:])
 
 
-def test_races_are_the_losses_of_trainings_told_step_by_step(
-    seeds: list[tuple[Outcome, ...]],
-) -> None:
+def test_races_are_the_losses_of_trainings(seeds: list[tuple[Outcome, ...]]) -> None:
     """The undisturbed one, and the one restored from a full checkpoint of iteration 10."""
 
     def losses(seed: int, last: int) -> list[float]:
