@@ -125,9 +125,7 @@ RESTORES_NOT = "The packed chain does not restore"
         (Path.unlink, 4, "lacks the steps"),  # the rest restores, but the run saved more
     ],
 )
-def test_a_damaged_or_missing_record_is_refused(
-    run: Run, damage: Callable[[Path], object], step: int, told: str
-) -> None:
+def test_a_damaged_or_missing_record(run: Run, damage: Any, step: int, told: str) -> None:
     damage(sorted(run.path.glob("*.safetensors"))[step])
     with pytest.raises(RunError, match=told):
         pack(run)
@@ -200,9 +198,8 @@ def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None
     assert safe_name(given) == expected
 
 
-def test_an_archive_with_an_optimizer_and_the_code_that_loads_it(
-    finished_runs: MakeRun, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_with_an_optimizer(finished_runs: MakeRun, tmp_path: Path, monkeypatch: Patch) -> None:
+    """And the code that loads it."""
     run = finished_runs("lenet5", optimizer="adam", optimizer_state=True, stop_after=4)
     package, saved = pack(run), run.snapshot().at(3)
     assert "-optimizer-" in package.name

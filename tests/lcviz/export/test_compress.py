@@ -114,9 +114,7 @@ def test_a_chain_that_is_too_large(own: OwnFiles, place: VisitorFolder, monkeypa
     assert [*place.path.iterdir(), *small.path.iterdir()] == []
 
 
-def test_a_wrong_archive_or_a_shorter(
-    own: OwnFiles, place: VisitorFolder, monkeypatch: Patch
-) -> None:
+def test_a_wrong_archive(own: OwnFiles, place: VisitorFolder, monkeypatch: Patch) -> None:
     """A writer that packs something else is found out."""
     pack = codec.Chain.pack
 
@@ -148,7 +146,7 @@ def test_made_again(own: OwnFiles, place: VisitorFolder, tmp_path: Path, reprodu
     assert output.startswith("NOT THE SAME: The file e40.safetensors of SHA-256 ")
 
 
-def test_a_chain_again(
+def test_a_chain(
     place: VisitorFolder, own: OwnFiles, make_chain: MakeChain, reproduce: Answer
 ) -> None:
     """Also one of a nested state, with values that are no tensors."""
@@ -194,7 +192,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> OwnFiles:
     return open_files(list_files(folder), Shelf().place(), quiet)
 
 
-def test_all_of_it_is_kept(
+def test_all_is_kept(
     trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
     """Moments as in training; and the files are compared without what the chain lacks."""
@@ -220,7 +218,7 @@ def test_all_of_it_is_kept(
     assert reproduce(made.load(), made.receipt, *copies(trained, tmp_path))[0] == 0
 
 
-def test_what_a_visitor_leaves_out_is_left_out_on_both_sides(
+def test_left_out_on_both_sides(
     trained: OwnFiles, place: VisitorFolder, tmp_path: Path, reproduce: Answer
 ) -> None:
     settings = Compression(left_out=frozenset({"optimizer", "losses"}))

@@ -27,8 +27,7 @@ from tests.lcviz.common import SECONDS, flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
-OpenPage = Callable[..., Any]
-MakeChain = Callable[..., Path]
+Make = Callable[..., Any]
 Patch = pytest.MonkeyPatch
 PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
@@ -44,7 +43,7 @@ def _own_shelf() -> Iterator[None]:
 
 
 @pytest.fixture
-def own_files(visit: OpenPage) -> OpenPage:
+def own_files(visit: Make) -> Make:
     """The page with files of mine, opened with these URL parameters."""
     return partial(visit, "export", export_source="Files of mine")
 
@@ -77,7 +76,7 @@ def everything_help(page: Any) -> str:
     return str(text)
 
 
-def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
+def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -> None:
     page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
     assert page.shows("**4 checkpoints**")
     (files,) = page.at.dataframe
@@ -112,7 +111,7 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert any("At step 5 fc." in s for s in page.sentences)
 
 
-def test_the_default_is_close_to_the_files(own_files: OpenPage, series: Path) -> None:
+def test_the_default_is_close_to_the_files(own_files: Make, series: Path) -> None:
     page = own_files(export_path=series)
     finished(page.click("export-start"))
     assert max(c.distance for c in result(page).steps) == pytest.approx(0.3, abs=0.01)
@@ -120,8 +119,8 @@ def test_the_default_is_close_to_the_files(own_files: OpenPage, series: Path) ->
     assert "checks what was written, not how close it is to what was" in page.texts("success")[0]
 
 
-def test_chains_of_other_settings_are_kept_up_to_a_number(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
+def test_some_chains_are_kept(
+    own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
     assert Compression().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
@@ -146,7 +145,7 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     assert labels(page) == ["Compress 4 checkpoints"]
 
 
-def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_path: Path) -> None:
+def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: Make, tmp_path: Path) -> None:
     """Names of files and tensors are no Markdown: a picture would be fetched."""
     for i in range(2):
         save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
@@ -171,9 +170,7 @@ def test_sentences_about_files_are_few() -> None:
     assert page_own_files._first_sentences("abcdefghi", "file") == [*"abcde", more]
 
 
-def test_nothing_is_there_until_something_can_be_opened(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_nothing_opened(own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     page = own_files()
     assert not page.at.button
     assert not page.charts
@@ -189,7 +186,7 @@ def test_nothing_is_there_until_something_can_be_opened(
 
 
 def test_a_server_for_others(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
+    own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
@@ -202,7 +199,7 @@ def test_a_server_for_others(
     assert not page.set("text_input", "export_path", str(series)).texts("error")
 
 
-def test_a_chain_as_it_is(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
+def test_a_chain_as_it_is(own_files: Make, make_chain: Make, monkeypatch: Patch) -> None:
     """Its name becomes a part of scripts and of lines for a shell."""
     monkeypatch.setattr("lcviz.ui.widgets.MOST_STEPS", 3)
     archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
@@ -232,7 +229,7 @@ def test_a_chain_as_it_is(own_files: OpenPage, make_chain: MakeChain, monkeypatc
     assert "makes the chain again" in everything_help(page)
 
 
-def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
+def test_a_damaged_chain(own_files: Make, make_chain: Make, monkeypatch: Patch) -> None:
     record = flip(make_chain(*STATES[:3]), 1)
     page = own_files(export_path=record.parent)
     before = session.shelf().nbytes
@@ -251,7 +248,7 @@ def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch
     assert not page.at.get("download_button")
 
 
-def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) -> None:
+def test_what_was_asked_for_last_is_opened(own_files: Make, series: Path) -> None:
     def upload(page: Any, data: bytes) -> Any:
         turn = page.at.session_state["own-turn"]
         given = [("1.safetensors", data, "application/octet-stream")]
@@ -268,7 +265,7 @@ def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) ->
     assert labels(page) == ["Compress 4 checkpoints"]
 
 
-def test_everything_is_kept_until_a_part_is_left_out(own_files: OpenPage, tmp_path: Path) -> None:
+def test_everything_is_kept_until_a_part_is_left_out(own_files: Make, tmp_path: Path) -> None:
     for i in range(3):
         state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}
         moments = {"state": {0: {"exp_avg": torch.arange(40.0) * i}}}

@@ -44,6 +44,12 @@ def receipt(finished_runs: MakeRun, package: Package) -> Receipt:
     return receipts.of_run(finished_runs(**SETTINGS), package)
 
 
+@pytest.fixture
+def script(package: Package, receipt: Receipt, lay_down: Callable[..., Path]) -> Path:
+    """reproduce.py, among all that is downloaded."""
+    return lay_down(package, receipt)
+
+
 def test_what_it_says_is_so(package: Package, receipt: Receipt, finished_runs: MakeRun) -> None:
     run, data = finished_runs(**SETTINGS), package.data
     assert receipt["archive"]["sha256"] == hashlib.sha256(data).hexdigest()
@@ -115,9 +121,8 @@ def test_another_archive(package: Package, receipt: Receipt, finished_runs: Make
         (("records", 1, {"step": 3}), "as step 3, and it is 2."),
     ],
 )
-def test_what_it_claims_of_sizes_and_settings_is_compared(
-    package: Package, receipt: Receipt, change: tuple[str, Any, Any], expected: str
-) -> None:
+def test_claims(package: Package, receipt: Receipt, change: Any, expected: str) -> None:
+    """What it says of sizes and settings is compared."""
     part, key, value = change
     receipt[part][key] = receipt[part][key] | value if isinstance(value, dict) else value
     (problem,) = receipts.problems(receipts.load(receipts.dumped(receipt)), package.data)
@@ -182,10 +187,8 @@ def test_what_is_no_receipt(data: bytes) -> None:
         receipts.load(data)
 
 
-def test_the_command(
-    package: Package, receipt: Receipt, lay_down: Paths, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paper = lay_down(package, receipt).with_name(scripts.RECEIPT)
+def test_the_command(package: Package, script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paper = script.with_name(scripts.RECEIPT)
     archive = paper.with_name(package.file)
     assert main(["receipt", str(paper)]) == 0
     assert capsys.readouterr().out.startswith(f"ok: {archive}, ")
@@ -233,11 +236,9 @@ def test_the_script_says_what_differs(
     assert f"NOT THE SAME: {expected}" in output
 
 
-def test_readme_and_reader(
-    package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
-) -> None:
+def test_readme_and_reader(package: Package, script: Path, run_here: Answer) -> None:
     """The commands of the readme do what it says, in the folder of the zip."""
-    folder = lay_down(package, receipt).parent
+    folder = script.parent
     text = (folder / scripts.README).read_text()
     lists, restores = re.findall(r"^    python reader.py (.*?)(?: {4,}.*)?$", text, re.MULTILINE)
     assert run_here(folder / scripts.READER, *shlex.split(lists)) == (0, "0\n2\n4\n6\n")
@@ -249,15 +250,11 @@ def test_readme_and_reader(
     assert run_here(folder / scripts.READER, *shlex.split(lists)) == (1, "")
 
 
-def test_what_to_install(
-    package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
-) -> None:
+def test_what_to_install(script: Path, tmp_path: Path) -> None:
     """In an empty folder, where nothing but Python is there."""
-    path = lay_down(package, receipt)
-    (tmp_path / "empty").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", path], cwd=tmp_path / "empty", text=True, capture_output=True
-    )
+    (empty := tmp_path / "empty").mkdir()
+    command = [sys.executable, "-I", "-S", script]
+    done = subprocess.run(command, cwd=empty, text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("The package numpy is missing here. Install the lcviz ")
     assert done.stderr.rstrip().splitlines()[-1] == "    pip install FOLDER-OF-LCVIZ"
@@ -278,10 +275,8 @@ def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
         ({"optimizer": "adam", "optimizer_state": True}, "the saved optimizer's state"),
     ],
 )
-def test_a_run_that_was_killed_is_made_again_with_its_restarts(
-    make_run: MakeRun, reproduce: Answer, changes: dict[str, Any], optimizer: str
-) -> None:
-    """A training that went on without a break would save other bytes."""
+def test_restarts(make_run: MakeRun, reproduce: Answer, changes: Any, optimizer: str) -> None:
+    """A run that was killed is made again with them: one without a break saves other bytes."""
 
     def made_again(restarts: list[int]) -> Package:
         package = pack(run)
@@ -305,9 +300,7 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
     assert pack(finished(straight)).data != package.data
 
 
-def test_a_folder_s_data(
-    make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer
-) -> None:
+def test_folder_data(make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer) -> None:
     for name, step in (("ml", 1), ("other", 2)):
         rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0\n" for i in range(300)]
         (tmp_path / name).mkdir()

@@ -293,9 +293,7 @@ def test_an_uploaded_archive(inspecting: Make, packed: bytes, upload: Make) -> N
     assert (made[1].closed, session.shelf().nbytes) == (True, 0)
 
 
-def test_everything_that_export_gave_is_opened(
-    inspecting: Make, packed: bytes, upload: Make, path: Path
-) -> None:
+def test_everything_of_export(inspecting: Make, packed: bytes, upload: Make, path: Path) -> None:
     """Uploaded, the chain inside it is found; a path says which file to take."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -389,7 +387,7 @@ def test_an_upload_on_another_page(go: Make, packed: bytes, upload: Make) -> Non
         assert "copy or download it again" in error
 
 
-def test_uploads_that_are_refused(
+def test_refused_uploads(
     inspecting: Make, path: Path, packed: bytes, upload: Make, monkeypatch: Patch
 ) -> None:
     page = inspecting()

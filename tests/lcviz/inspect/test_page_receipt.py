@@ -14,7 +14,7 @@ from lcviz.inspect.page_parts import MOST_PROBLEMS
 from lcviz.run.run import Run
 from tests.lcviz.common import finished
 
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
 
 
 @pytest.fixture
@@ -30,9 +30,7 @@ def give(page: Any, about: dict[str, Any] | bytes) -> Any:
 
 
 @pytest.mark.parametrize("way", ["run", "upload"])
-def test_a_receipt_is_checked(
-    way: str, inspecting: MakePage, run: Run, upload: Callable[..., Any]
-) -> None:
+def test_a_receipt_is_checked(way: str, inspecting: Make, run: Run, upload: Make) -> None:
     package = export.pack(run)
     page = inspecting(run=run) if way == "run" else inspecting()
     if way == "upload":
@@ -50,15 +48,13 @@ def test_a_receipt_is_checked(
     assert page.shows("- The receipt says 7 bits, ")
 
 
-def test_what_is_no_receipt(inspecting: MakePage) -> None:
+def test_what_is_no_receipt(inspecting: Make) -> None:
     page = give(inspecting(), b"[" * 10**5)
     assert len(page.said("error")) == 1
     assert "check-receipt" not in page.buttons
 
 
-def test_a_receipt_of_another_chain(
-    inspecting: MakePage, run: Run, tmp_path: Path, save: Callable[..., Path]
-) -> None:
+def test_a_receipt_of_another_chain(inspecting: Make, run: Run, tmp_path: Path, save: Make) -> None:
     """What it says is shown as text, and not all of it."""
     about = receipt.of_run(run, export.pack(run))
     about["records"] += [about["records"][0] | {"file": f"[x{i}](http://y)"} for i in range(99)]

@@ -26,38 +26,20 @@ class Click(BaseException):
     """Ends a script, as Streamlit's own exception does."""
 
 
-class Box:
-    """Where the page says something."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def info(self, text: str, **how: Any) -> None:
-        """Say it."""
-        self.said.append(text)
-
-    def empty(self) -> Box:
-        """Say nothing any more; also the way to a new place."""
-        self.said.append("")
-        return self
-
-
 @pytest.fixture
 def visitor(monkeypatch: Patch) -> Iterator[SimpleNamespace]:
     """This thread is a visitor's script. `on_look` is called whenever it looks; `said` by it."""
-    box = Box()
-    told = SimpleNamespace(on_look=lambda: None, said=box.said)
-    screen = SimpleNamespace(
-        session_state=SimpleNamespace(get=lambda _name: told.on_look()), empty=box.empty
-    )
+    said: list[str] = []  # "": nothing any more, also on the way to a new place
+    told = SimpleNamespace(on_look=lambda: None, said=said)
+    box = SimpleNamespace(info=lambda text, **_how: said.append(text))
+    box.empty = lambda: (said.append(""), box)[1]
+    state = SimpleNamespace(get=lambda _name: told.on_look())
+    screen = SimpleNamespace(session_state=state, empty=box.empty)
     monkeypatch.setattr(page_remote, "st", screen)
     monkeypatch.setattr(page_remote, "LOOK_SECONDS", 0.01)
     me = threading.current_thread()
-    monkeypatch.setattr(
-        page_remote,
-        "get_script_run_ctx",
-        lambda suppress_warning: me if threading.current_thread() is me else None,
-    )
+    here = lambda suppress_warning: me if threading.current_thread() is me else None  # noqa: E731
+    monkeypatch.setattr(page_remote, "get_script_run_ctx", here)
     yield told
     page_remote._free.clear()
 

@@ -16,7 +16,8 @@ from tests.lcviz.common import flip, until
 pytestmark = pytest.mark.usefixtures("server")
 
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
+Read = list[list[int]]
 Save = Callable[..., Path]
 Patch = pytest.MonkeyPatch
 
@@ -28,7 +29,7 @@ def path(tmp_path: Path, save: Save) -> Path:
 
 
 @pytest.fixture
-def read(monkeypatch: Patch) -> list[list[int]]:
+def read(monkeypatch: Patch) -> Read:
     """The steps that each reading asks for."""
     asked: list[list[int]] = []
     history = codec.Chain.history
@@ -53,7 +54,7 @@ def restored(path: Path, index: int, steps: range = range(9)) -> list[tuple[int,
     return [(step, float(f"{w[index]:.9g}")) for step, w in states]
 
 
-def test_another_element_is_free(inspecting: MakePage, path: Path, read: list[list[int]]) -> None:
+def test_another_element_is_free(inspecting: Make, path: Path, read: Read) -> None:
     page = inspecting(inspect_path=path, inspect_value_w=41)
     assert line(page) == restored(path, 41)
     assert sorted(read) == [list(range(5)), list(range(5, 8))]  # step 8 is there already
@@ -68,7 +69,7 @@ def test_another_element_is_free(inspecting: MakePage, path: Path, read: list[li
 
 
 def test_of_a_large_tensor_one_element_is_kept(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: Patch
+    inspecting: Make, path: Path, read: Read, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "MOST_KEPT", 9 * 4800 - 1)
     page = inspecting(inspect_path=path, inspect_value_w=41)
@@ -79,9 +80,7 @@ def test_of_a_large_tensor_one_element_is_kept(
     assert {type(value) for value in history.values.values()} == {float}
 
 
-def test_new_records_as_they_come(
-    inspecting: MakePage, path: Path, save: Save, read: list[list[int]]
-) -> None:
+def test_new_records_as_they_come(inspecting: Make, path: Path, save: Save, read: Read) -> None:
     page = inspecting(inspect_path=path, inspect_follow="true")
     before = len(read)
     save(path, 9, 9)
@@ -90,7 +89,7 @@ def test_new_records_as_they_come(
 
 
 def test_what_takes_long_is_read_at_a_click(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: Patch
+    inspecting: Make, path: Path, read: Read, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "UNASKED_SECONDS", -1)
     page = inspecting(inspect_path=path)
@@ -101,9 +100,7 @@ def test_what_takes_long_is_read_at_a_click(
     assert "inspect-history-read" not in page.buttons
 
 
-def test_records_that_fail(
-    inspecting: MakePage, path: Path, read: list[list[int]], tmp_path: Path
-) -> None:
+def test_records_that_fail(inspecting: Make, path: Path, read: Read, tmp_path: Path) -> None:
     """What can be read is shown, with the record at which that ends."""
     expected = restored(path, 0)
     flip(path, 3)
@@ -121,13 +118,13 @@ def test_records_that_fail(
     assert len(read) == before  # it is not tried again and again
 
 
-def test_a_chain_of_one_step(inspecting: MakePage, tmp_path: Path, save: Save) -> None:
+def test_a_chain_of_one_step(inspecting: Make, tmp_path: Path, save: Save) -> None:
     page = inspecting(inspect_path=save(tmp_path / "one.lcc", 0, 0))
     assert "value" not in page.charts
     assert not page.texts("error")
 
 
-def test_behind_a_url(web_server: Any, started: MakePage, path: Path, monkeypatch: Patch) -> None:
+def test_behind_a_url(web_server: Any, started: Make, path: Path, monkeypatch: Patch) -> None:
     """As of a path; what a disk or network fails to give is tried again."""
     pytest.importorskip("aiohttp")
 

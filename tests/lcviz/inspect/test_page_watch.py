@@ -19,7 +19,8 @@ from tests.lcviz.common import flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
+Capsys = pytest.CaptureFixture[str]
 Save = Callable[..., Path]
 Patch = pytest.MonkeyPatch
 
@@ -37,7 +38,7 @@ def drawn(page: Any, measure: str) -> dict[str, list[tuple[int, float]]]:
     return {line["name"]: list(zip(line["x"], line["y"])) for line in picture["lines"]}
 
 
-def test_one_chain_is_open_and_followed(started: MakePage, tmp_path: Path, save: Save) -> None:
+def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: Save) -> None:
     path = save(tmp_path / "run.lcc", 0, 3)
     page = started("--run", path)
     assert page.title == "Inspect a chain"
@@ -59,8 +60,8 @@ def test_one_chain_is_open_and_followed(started: MakePage, tmp_path: Path, save:
     assert started("--run", path, bits="3").title == started().title == live
 
 
-def test_a_chain_that_is_not_there_yet(
-    started: MakePage, tmp_path: Path, capsys: pytest.CaptureFixture[str], save: Save
+def test_one_that_is_not_there_yet(
+    started: Make, tmp_path: Path, capsys: Capsys, save: Save
 ) -> None:
     path = tmp_path / "later" / "run.lcc"
     page = started("--run", path)
@@ -79,7 +80,7 @@ def test_a_chain_that_is_not_there_yet(
     assert "Waiting for the first record" in page.run().texts("info")[0]
 
 
-def test_wrong_arguments(started: MakePage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments(started: Make, capsys: Capsys) -> None:
     page = started("--rum", "x.lcc")
     (error,) = page.said("error")
     assert "unrecognized arguments: --rum" in error
@@ -88,9 +89,7 @@ def test_wrong_arguments(started: MakePage, capsys: pytest.CaptureFixture[str]) 
     assert page.metrics["Steps"] == ("4", "0 to 6")  # all else works
 
 
-def test_only_what_is_named_may_be_opened(
-    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
-) -> None:
+def test_only_what_is_named(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
     page = started("--run", path).unfold("inspect-else")
@@ -101,7 +100,7 @@ def test_only_what_is_named_may_be_opened(
     assert page.metrics["Steps"] == ("2", "0 to 1")
 
 
-def test_what_is_none(started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
+def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     file = tmp_path / "run.lcc"
     file.write_bytes(b"no archive")
     page = started("--run", file)
@@ -124,7 +123,7 @@ def test_what_is_none(started: MakePage, tmp_path: Path, monkeypatch: Patch, sav
     assert page.metrics["Steps"] == ("3", "0 to 2")
 
 
-def test_what_lies_there_instead(started: MakePage, tmp_path: Path, save: Save) -> None:
+def test_what_lies_there_instead(started: Make, tmp_path: Path, save: Save) -> None:
     (tmp_path / "c0.pt").touch()
     page = started("--run", tmp_path)
     (warning,) = page.said("warning")
@@ -140,7 +139,7 @@ def test_what_lies_there_instead(started: MakePage, tmp_path: Path, save: Save) 
     assert page.pictures == {"watched"}
 
 
-def test_a_damaged_record(started: MakePage, tmp_path: Path, save: Save) -> None:
+def test_a_damaged_record(started: Make, tmp_path: Path, save: Save) -> None:
     """The comparison tells of what the beginnings say, the full view of every byte."""
     path = save(tmp_path / "a.lcc", 0, 5)
     save(tmp_path / "b.lcc", 0, 1)
@@ -162,7 +161,7 @@ def test_a_damaged_record(started: MakePage, tmp_path: Path, save: Save) -> None
     assert page.metrics["Complete"] == ("no", "3 steps lost")
 
 
-def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> None:
+def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
     page = started("--run", tmp_path)
     assert page.texts("info")[0].startswith("Waiting for the first run")
     two = save(tmp_path / "two.lcc", 0, 4, bits=2)
@@ -204,9 +203,7 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
     assert len(runs(page)) == 4
 
 
-def test_a_url_that_does_not_answer(
-    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
-) -> None:
+def test_a_silent_url(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     """Nobody waits for it, and no visitor learns of its secrets."""
     url = "https://u:geheim@host/far.lcc?sig=geheim"
     silent = threading.Event()
@@ -232,8 +229,8 @@ def test_a_url_that_does_not_answer(
         assert "geheim" not in str(every)
 
 
-def test_a_record_that_leads_out_is_not_opened(
-    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
+def test_a_record_that_leads_out(
+    started: Make, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     """Also if it comes while the run is open."""
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "runs"))
@@ -252,9 +249,7 @@ def test_a_record_that_leads_out_is_not_opened(
     assert "is in none of the folders" in error
 
 
-def test_following_leaves_time_to_train(
-    started: MakePage, tmp_path: Path, monkeypatch: Patch, save: Save
-) -> None:
+def test_following_rests(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     """The page is made anew for new records, but not until it has rested from the last time."""
     page = started("--run", save(tmp_path / "run.lcc", 0, 3))
     findings = page.at.session_state["inspect-findings"][1]

@@ -183,9 +183,7 @@ def test_how_far_back_the_last_checkpoint_is(quickly: Recovering) -> None:
     assert page.shows("4 iterations before", "caption")
 
 
-def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
-    recovering: Recovering, quick: None
-) -> None:
+def test_settings_cost_nothing_until_opened_and_stay(recovering: Recovering, quick: None) -> None:
     page = recovering()
     assert page.charts == PANELS
     for kind in ("selectbox", "number_input", "slider", "table"):

@@ -49,9 +49,8 @@ def costs(figure: dict[str, Any]) -> list[list[list[float]]]:
 def test_every_span_is_in_its_lane(check_figure: Check, timelines: Lines) -> None:
     figure = check_figure(timelines_panel(timelines, 0.02, True, ALL))
     layout = figure["layout"]
-    assert [layout[axis]["ticktext"] for axis in ("yaxis", "yaxis3")] == [
-        [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS)
-    ]
+    for axis, way in (("yaxis", SYNCHRONOUS), ("yaxis3", ASYNCHRONOUS)):
+        assert layout[axis]["ticktext"] == [f"{way}: training", "saving"]
     for i, own in enumerate(timelines):
         for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS):
             lane = 0 if what in (TRAINS, STANDS_STILL) else 1
@@ -89,14 +88,10 @@ def test_what_a_crash_would_cost(check_figure: Check, timelines: Lines) -> None:
     assert background == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
     _, alone = costs(check_figure(timelines_panel(timelines, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
-    assert panel.sentence == (
-        "A crash of the machine costs at most, in iterations since the checkpoint: synchronous 1, "
-        "asynchronous 1."
-    )
+    most = " costs at most, in iterations since the checkpoint: synchronous 1, asynchronous 1."
+    assert panel.sentence == f"A crash of the machine{most}"
     alone = timelines_panel(timelines, 0.02, False, (0.012, 0.025))
-    assert alone.sentence.endswith(
-        "alone costs at most, in iterations since the checkpoint: synchronous 1, asynchronous 1."
-    )
+    assert alone.sentence.endswith(f"alone{most}")
     assert check_figure(alone)["layout"]["xaxis"]["range"] == [12, 25]
 
 

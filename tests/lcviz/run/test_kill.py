@@ -193,9 +193,7 @@ def in_a_new_process(
         ("matrix-factorization", {"budget": 0.1}),
     ],
 )
-def test_it_goes_on_like_a_process(
-    make_run: MakeRun, tmp_path: Path, model: str, changes: dict[str, Any]
-) -> None:
+def test_like_a_new_process(make_run: MakeRun, tmp_path: Path, model: str, changes: Any) -> None:
     run = make_run(model, interval=2, stop_after=7, **changes)
     killed(run, 5)
     copied = tmp_path / "copied.lcc"

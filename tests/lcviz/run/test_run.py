@@ -322,23 +322,22 @@ def test_pauses_when_nobody_watches(make_run: MakeRun, monkeypatch: Patch) -> No
     clock.monotonic = lambda: clock.now
     for module in (controls, trainer):
         monkeypatch.setattr(module, "time", clock)
-    run, watched, visited = runs = [make_run(stop_after=10) for _ in range(3)]
-    for each in runs:
-        each.leave("the test")
 
-    def slow(run: Run, watch: Callable[[], None]) -> None:
+    def slow_run(*, watches: bool) -> Run:
+        run = make_run(stop_after=10)
+        run.leave("the test")
         loss = run.task.loss
 
         def take_five_seconds(batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
             clock.now += 5.0
-            watch()
+            if watches:
+                run.watch()
             return loss(batch)
 
         run.task.loss = take_five_seconds  # type: ignore[method-assign]
+        return run
 
-    slow(run, lambda: None)
-    slow(watched, watched.watch)
-    slow(visited, lambda: None)
+    run, watched, visited = (slow_run(watches=watches) for watches in (False, True, False))
     for iteration, status in ((4, "paused"), (8, "paused"), (10, "finished")):
         snapshot = played(run)
         assert (snapshot.iteration, snapshot.status) == (iteration, status)  # 20 s at 5 s each

@@ -39,9 +39,7 @@ def test_it_goes_on_with_the_run(line: Replays, make_run: Callable[..., Run]) ->
     assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
-def test_some_steps_are_measured(
-    line: Replays, finished_runs: Finished, monkeypatch: Patch
-) -> None:
+def test_only_some_are_measured(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
     monkeypatch.setattr(replays, "MEASURED", 2)
     found = line.look(finished_runs(), Trial(Coding(1)), 2, "me", SECONDS)
     assert list(found.losses) == [2, 3, 6]

@@ -48,7 +48,7 @@ def tried(run: Run, a: Coding, b: Coding) -> tuple[Trial, Trial]:
 def check(page: Any, run: Run, a: Coding, b: Coding) -> None:
     """The title, the marks and the table of tensors are those of these two settings."""
     one, other = tried(run, a, b)
-    assert page.texts("title") == [f"Tune: {headline(one, other)}"]
+    assert page.title == f"Tune: {headline(one, other)}"
     marks = page.figure("compare")["data"][6:]
     assert [m["customdata"][0][0] for m in marks] == [a.describe(), b.describe()]
     sizes = {t.name: t.size for t in newest(run).layout.tensors if t.lossy}
@@ -83,12 +83,8 @@ def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: Patch) -> None:
     page.set("segmented_control", "tune_a_coder", "huffman")
     check(page, run, Coding(8, "model", "huffman"), Coding(3, "tensor"))
     page.set("segmented_control", "tune_b_keep", "budget").set("number_input", "tune_b_budget", 8.0)
-    check(
-        page,
-        run,
-        Coding(8, "model", "huffman"),
-        Coding(None, "tensor", budget=0.08, quantizer="uniform"),
-    )
+    budget = Coding(None, "tensor", budget=0.08, quantizer="uniform")
+    check(page, run, Coding(8, "model", "huffman"), budget)
 
 
 def by_line(found: dict[Coding, Trial]) -> list[Trial]:
@@ -106,7 +102,7 @@ def test_a_link_reopens_it(comparing: Tuning) -> None:
 
 
 def test_the_same_twice(comparing: Tuning) -> None:
-    assert comparing(tune_b_bits="2").texts("title") == [f"Tune: {page_compare.SAME}"]
+    assert comparing(tune_b_bits="2").title == f"Tune: {page_compare.SAME}"
 
 
 def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) -> None:
@@ -118,10 +114,9 @@ def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) 
     page.set("number_input", "tune_b_budget", 0.5)  # a header takes more
     (error,) = page.texts("error")
     assert error.startswith("B cannot encode this delta.")
-    assert page.texts("title") == [f"Tune: {page_compare.QUESTION}"]
-    assert [m["customdata"][0][0] for m in page.figure("compare")["data"][6:]] == [
-        Coding(2).describe()
-    ]
+    assert page.title == f"Tune: {page_compare.QUESTION}"
+    marks = page.figure("compare")["data"][6:]
+    assert [m["customdata"][0][0] for m in marks] == [Coding(2).describe()]
 
 
 def test_a_click_becomes_b(comparing: Tuning, monkeypatch: Patch) -> None:
@@ -170,9 +165,7 @@ def test_a_failure_is_told(comparing: Tuning, monkeypatch: Patch) -> None:
     assert "there is no room" in error
 
 
-def test_it_stays_while_the_run_plays(
-    comparing: Tuning, create: Create, monkeypatch: Patch
-) -> None:
+def test_it_stays_while_it_plays(comparing: Tuning, create: Create, monkeypatch: Patch) -> None:
     """A figure that is drawn anew flickers: until the newest step is asked for, or a pause."""
     run = create(stop_after=8)
     stepped(run)
@@ -181,7 +174,7 @@ def test_it_stays_while_the_run_plays(
     with monkeypatch.context() as playing:
         playing.setattr(page_compare, "PLAYING", run.snapshot().status)  # as if it still played
         page.run()
-        assert "tune-newest" not in [b.key for b in page.at.button]  # it is the newest
+        assert "tune-newest" not in page.buttons  # it is the newest
         stepped(run)
         assert page.run().figure("compare") == shown
         assert "Step 1; the run goes on." in page.texts("markdown")
@@ -201,12 +194,12 @@ def test_a_step_without_changes_and_one_without_codes(comparing: Tuning, create:
     for name, array in states.live.items():
         array[...] = states.before[name]
     page = comparing(run)
-    assert "as near to what was trained" in page.texts("title")[0]
+    assert "as near to what was trained" in page.title
     (table,) = (t.value for t in page.at.dataframe)
     assert (table["A, left as it was, %"] == 100).all()
     for array in states.live.values():
         array[...] = np.nan  # all is stored whole, and comes back as it was
     page = comparing(run)
-    assert page.texts("title") == [f"Tune: {headline(*tried(run, Coding(2), Coding(3)))}"]
+    assert page.title == f"Tune: {headline(*tried(run, Coding(2), Coding(3)))}"
     (table,) = (t.value for t in page.at.dataframe)
     assert table.iloc[:, 2:].isna().to_numpy().all()
