@@ -15,6 +15,14 @@ from lcviz.run.run import Run, Snapshot
 SECONDS = 300  # for anything awaited, also on a busy machine
 
 
+class Calls(list[tuple[Any, ...]]):
+    """A function that does nothing: what it was called with."""
+
+    def __call__(self, *given: Any) -> None:
+        """Keep it."""
+        self.append(given)
+
+
 def until(holds: Callable[[], object]) -> None:
     """Wait until this holds."""
     end = time.monotonic() + SECONDS

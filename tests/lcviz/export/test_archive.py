@@ -24,7 +24,7 @@ from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
 from tests.bits import same
-from tests.lcviz.common import finished, flip, stepped
+from tests.lcviz.common import Calls, finished, flip, stepped
 
 MakeRun = Callable[..., Run]
 Patch = pytest.MonkeyPatch
@@ -43,9 +43,8 @@ def shared(finished_runs: MakeRun) -> Run:
 
 
 def test_the_archive_is_the_chain(shared: Run) -> None:
-    progress: list[tuple[int, int]] = []
     before = sorted(p.name for p in shared.path.parent.iterdir())
-    package = pack(shared, lambda *done: progress.append(done))
+    package = pack(shared, progress := Calls())
     with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
         packed = {info.filename: archive.read(info) for info in archive.infolist()}
     assert packed == {p.name: p.read_bytes() for p in shared.path.glob("*.safetensors")}

@@ -23,6 +23,7 @@ from lcviz.export.archive import restore
 from lcviz.export.compress import Compression, compress
 from lcviz.server.own_files import OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, Shelf, VisitorFolder
+from tests.lcviz.common import Calls
 
 MakeChain = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
@@ -60,8 +61,7 @@ def copies(own: OwnFiles, folder: Path) -> list[Path]:
 
 
 def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
-    calls: list[tuple[int, int]] = []
-    made = compress(own, Compression(Coding(3), 3), place, lambda *call: calls.append(call))
+    made = compress(own, Compression(Coding(3), 3), place, calls := Calls())
     assert calls == [(i, 10) for i in range(5)] + [(i, 10) for i in range(6, 11)]
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta", "base"]
     data, first = made.load().data, dict(own.states())[0]

@@ -46,11 +46,8 @@ def test_the_example_can_be_exported(visit: Visit, monkeypatch: Patch) -> None:
     page.run()
     assert page.texts("warning")[0].startswith("The run in this link is no longer")
     assert "the example run, **Logistic regression on Digits 8x8**" in page.texts("markdown")[0]
-    assert [b.label.split(" (")[0] for b in page.at.get("download_button")] == [
-        "Download chain",
-        "Download everything",
-        "Download step 6",
-    ]
+    labels = [b.label.split(" (")[0] for b in page.at.get("download_button")]
+    assert labels == ["Download chain", "Download everything", "Download step 6"]
     assert not page.charts  # the records are drawn on Inspect
 
 
@@ -58,7 +55,7 @@ def test_the_example_is_packed_once_for_all(visit: Visit, run: Run, monkeypatch:
     packed: list[Run] = []
     pack = export_page.pack
     monkeypatch.setattr(
-        export_page, "pack", lambda run, progress: packed.append(run) or pack(run, progress)
+        export_page, "pack", lambda run, tell: packed.append(run) or pack(run, tell)
     )
     monkeypatch.setattr(export_page, "_EXAMPLE", weakref.WeakKeyDictionary())
     pages = [visit("export") for _ in range(2)]
@@ -72,9 +69,8 @@ def test_the_example_is_packed_once_for_all(visit: Visit, run: Run, monkeypatch:
 
 def test_what_is_said_of_a_run_is_true(visit: Visit, run: Run, monkeypatch: Patch) -> None:
     restore, restored = downloads.restore, []
-    monkeypatch.setattr(
-        downloads, "restore", lambda *asked: restored.append(asked[1]) or restore(*asked)
-    )
+    told = lambda *asked: restored.append(asked[1]) or restore(*asked)  # noqa: E731
+    monkeypatch.setattr(downloads, "restore", told)
     page = visit("export", run)
     package = page.at.session_state["package"][1][0]
     assert codec.verify(io.BytesIO(package.data)).steps == (0, 1, 2, 3, 4, 5)
@@ -164,9 +160,8 @@ def test_the_commands_work_with_what_they_install(
     plain, files, project, python, shell, same, check, again = (
         block.value for block in page.unfold("export-elsewhere").at.code
     )
-    assert set(re.findall(r"^(?:from|import) (\w+)", files, re.MULTILINE)) <= {
-        name.replace("-", "_") for name in re.findall(r"([\w-]+)==", plain)
-    }
+    installed = {name.replace("-", "_") for name in re.findall(r"([\w-]+)==", plain)}
+    assert set(re.findall(r"^(?:from|import) (\w+)", files, re.MULTILINE)) <= installed
     monkeypatch.chdir(folder)
     exec(files, {})
     (folder / "block.py").write_text(python)

@@ -26,7 +26,7 @@ from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
-from tests.lcviz.common import finished, stepped
+from tests.lcviz.common import Calls, finished, stepped
 
 MakeRun = Callable[..., Run]
 Paths = Callable[..., Path]
@@ -64,8 +64,7 @@ def test_what_it_says_is_so(package: Package, receipt: Receipt, finished_runs: M
     assert receipt["versions"]["numpy"] == np.__version__
     assert receipt["reproducible"].startswith("Fully reproducible")
     assert receipts.load(receipts.dumped(receipt)) == receipt
-    done: list[tuple[int, int]] = []
-    assert receipts.problems(receipt, data, lambda *d: done.append(d)) == []
+    assert receipts.problems(receipt, data, done := Calls()) == []
     assert done == [(i, 4) for i in range(1, 5)]
 
 

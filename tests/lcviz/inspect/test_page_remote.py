@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,13 +111,9 @@ def test_a_click_ends_the_wait(visitor: SimpleNamespace) -> None:
 
 def test_threads_that_no_visitor_waits_for(visitor: SimpleNamespace) -> None:
     visitor.on_look = pytest.fail
-    threads: list[threading.Thread] = []
-    thread = threading.Thread(
-        target=lambda: answer("here", lambda: threads.append(threading.current_thread()))
-    )
-    thread.start()
-    thread.join()
-    assert threads == [thread]
+    with ThreadPoolExecutor(1) as pool:
+        thread = pool.submit(threading.current_thread).result()
+        assert pool.submit(answer, "here", threading.current_thread).result() is thread
 
 
 def test_a_chain_behind_a_url(

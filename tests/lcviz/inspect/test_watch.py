@@ -333,10 +333,8 @@ def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
     assert names(watch) == ["b.lcc"]
     assert [len(known.heads) for known in watch._states.values()] == [0, 9]
     (tmp_path / "a.lcc").mkdir()  # another one begins under its name
-    assert [(r.name, r.number, r.summary is None) for r in watch.runs()] == [
-        ("a.lcc", run.number, True),
-        ("b.lcc", 1, False),
-    ]
+    found = [(r.name, r.number, r.summary is None) for r in watch.runs()]
+    assert found == [("a.lcc", run.number, True), ("b.lcc", 1, False)]
 
 
 def test_what_may_be_named_instead_of_a_chain(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -22,7 +22,7 @@ from lcviz.lab.removed_bucket import (
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
-from tests.lcviz.common import files
+from tests.lcviz.common import Calls, files
 
 Arrays = dict[str, np.ndarray]
 MakeCase = Callable[..., Any]
@@ -31,12 +31,8 @@ MOVED = 7.5
 
 def loss_of(state: Arrays) -> float:
     """Some function of every number in a state that notices each change."""
-    return float(
-        sum(
-            np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
-            for a in state.values()
-        )
-    )
+    ranks = {name: np.arange(1, a.size + 1).reshape(a.shape) for name, a in state.items()}
+    return float(sum(np.cos(a.astype(np.float64) * ranks[name]).sum() for name, a in state.items()))
 
 
 def pieces(case: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
@@ -82,15 +78,8 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     case = make_case(23, bits, scope)
     kept_copy = {name: array.copy() for name, array in case.before.items()}
     alphabets, stage = dissect(case.changes, case.step)
-    reported: list[tuple[int, int]] = []
-    result = removed_buckets(
-        9,
-        Dissection(case.before, alphabets, stage),
-        MOVED,
-        loss_of,
-        lambda done, total: reported.append((done, total)),
-        below=True,
-    )
+    reported, dissection = Calls(), Dissection(case.before, alphabets, stage)
+    result = removed_buckets(9, dissection, MOVED, loss_of, reported, below=True)
     assert result.step == 9
     parts = pieces(case)
     whole = rebuild(case, parts)
@@ -117,9 +106,8 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     rounding, errors = errors_without(alphabets)  # the same distances, as shares of δ
     share = MOVED / float(np.linalg.norm(deltas.astype(np.float64)))
     assert rounding == pytest.approx(result.distance * share, rel=1e-6)
-    assert {(b.exponent, b.sign): b.distance * share for b in result.buckets} == pytest.approx(
-        errors
-    )
+    shares = {(b.exponent, b.sign): b.distance * share for b in result.buckets}
+    assert shares == pytest.approx(errors)
     assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
     for name, array in kept_copy.items():  # the caller's track is left alone
         assert np.array_equal(case.before[name], array)
@@ -143,14 +131,11 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
     for state in states[1:3]:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
-    calls: list[tuple[int, int]] = []
-    result = remove_buckets_of_last(
-        series, Coding(2), progress=lambda done, total: calls.append((done, total))
-    )
+    result = remove_buckets_of_last(series, Coding(2), progress=(calls := Calls()))
     n, total = len(result.buckets), calls[0][1]
-    assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
-        (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
-    ]
+    done = [total * i // 6 for i in (1, 2, 3)]
+    done += [total // 2 + total // 2 * i // n for i in range(1, n + 1)]
+    assert calls == [(each, total) for each in done]
     assert result.step == 6
     moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
     assert result.distance < 0.3
@@ -174,10 +159,9 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
 
     class Telling(OwnSeries):
         def __iter__(self) -> Iterator[SeriesState]:
+            tell = lambda state: float(seen.append(int(state["n"])) or 0)  # noqa: E731
             for moment in super().__iter__():
-                yield replace(
-                    moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
-                )
+                yield replace(moment, loss_of=tell)
 
     remove_buckets_of_last(Telling([tmp_path]), Coding(2))
     assert set(seen) == {2}

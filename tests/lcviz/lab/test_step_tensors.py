@@ -149,10 +149,8 @@ def test_bits_of_several_streams() -> None:
     rng = np.random.default_rng(0)
     tracker = codec.Tracker({"a": np.zeros(150_000, np.float32), "b": np.zeros(99, np.float32)})
     for _ in range(4):
-        after = {
-            k: v + rng.normal(size=v.shape).astype(np.float32) ** 5
-            for k, v in tracker.state.items()
-        }
+        moved = {k: rng.normal(size=v.shape) ** 5 for k, v in tracker.state.items()}
+        after = {k: v + moved[k].astype(np.float32) for k, v in tracker.state.items()}
         (group,) = tracker.step(after).groups
         e = group.encoded
         assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
@@ -171,13 +169,9 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
 def test_bfloat16_is_rounded_as_torch_does() -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
-    track = np.concatenate(
-        [
-            rng.normal(size=1000).astype(np.float32),
-            np.float32([np.inf, 3.38e38, 0, -0.0, 1e-42]),
-            np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32),
-        ]  # ties
-    )
+    ties = np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32)
+    special = np.float32([np.inf, 3.38e38, 0, -0.0, 1e-42])
+    track = np.concatenate([rng.normal(size=1000).astype(np.float32), special, ties])
     wanted = torch.from_numpy(track).to(torch.bfloat16)
     lossy = numbers(track, TensorSpec("w", "BF16", track.shape, True, "torch"))
     assert np.array_equal(lossy, wanted.float().numpy())

@@ -26,6 +26,7 @@ from lcviz.recover.timelines import (
     Span,
     Timeline,
 )
+from tests.lcviz.common import Calls
 
 Patch = pytest.MonkeyPatch
 DRILL = Drill(workload("matrix-factorization"), 0, 2, Coding())
@@ -33,8 +34,7 @@ DRILL = Drill(workload("matrix-factorization"), 0, 2, Coding())
 
 @functools.cache
 def _measured() -> tuple[tuple[Timeline, ...], list[tuple[int, int]]]:
-    told: list[tuple[int, int]] = []
-    return DRILL.measure(0, lambda done, total: told.append((done, total))), told
+    return DRILL.measure(0, told := Calls()), told
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import lcviz
 from codec.errors import ChainNotFoundError, StepNotFoundError
 from lcviz.lab.measures import distance
 from lcviz.report.chain_figures import figures_of
-from tests.lcviz.common import flip, saved
+from tests.lcviz.common import Calls, flip, saved
 
 Check = Callable[[Any], dict[str, Any]]
 NAMES = ["sizes", "exponents", "buckets", "code words", "removed bucket", "tensors", "integrity"]
@@ -37,8 +37,7 @@ def save(path: Path, n: int = 9, **settings: Any) -> Path:
 
 def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
     path = save(tmp_path / "run.lcc")
-    told: list[tuple[int, int]] = []
-    figures = figures_of(path, progress=lambda done, total: told.append((done, total)))
+    figures = figures_of(path, progress=(told := Calls()))
     assert (list(figures), len(figures)) == (NAMES, len(NAMES))
     for name, panel in figures.panels.items():
         check_figure(panel)
@@ -108,11 +107,7 @@ def test_a_removed_bucket_is_what_the_restored_step_lacks(tmp_path: Path) -> Non
     base, before, after = ({"w": state["w"]} for state in states)
     largest = np.abs(after["w"] - before["w"]).max()
     trained = distance(after, base)
-    bars = {
-        (exponent, trace.name): y
-        for trace in panel.figure.data
-        for exponent, y in zip(trace.x, trace.y)
-    }
+    bars = {(x, bar.name): y for bar in panel.figure.data for x, y in zip(bar.x, bar.y)}
     exponent = int(np.floor(np.log2(largest)))
     sign = "positive" if (after["w"] - before["w"]).max() == largest else "negative"
     moves = after["w"] - before["w"]

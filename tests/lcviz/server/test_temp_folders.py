@@ -48,14 +48,10 @@ def test_it_goes_with_its_owner() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such locks")
 def test_only_what_a_killed_server_left_is_removed(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(temp_folders, "FRESH_SECONDS", 0.0)
+    command = [sys.executable, "-c", HOLDS]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     living, killed = (
-        subprocess.Popen(
-            [sys.executable, "-c", HOLDS],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        )
-        for _ in range(2)
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(2)
     )
     try:
         assert living.stdout is not None

@@ -20,6 +20,7 @@ from lcviz.lab.recovery.recovery import (
     fail_repeatedly,
 )
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
 METHODS = [
     Method("full"),
@@ -59,10 +60,8 @@ def test_less_is_farther(outcomes: dict[str, Outcome]) -> None:
 
 
 def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
-    calls: list[tuple[int, int]] = []
-    report = as_report(lambda done, total: calls.append((done, total)))
-    of = workload("matrix-factorization")
-    again = fail_and_recover(of, 3, METHODS[1:4:2], SHORT, report)
+    calls, of = Calls(), workload("matrix-factorization")
+    again = fail_and_recover(of, 3, METHODS[1:4:2], SHORT, as_report(calls))
     for outcome in again:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
         assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
@@ -111,15 +110,8 @@ def test_a_method_gives_back_what_it_tracks(method: Method, tmp_path: Path) -> N
 def test_failing_again_and_again() -> None:
     """Against the same told step by step; with whole checkpoints nothing is lost."""
     of = workload("matrix-factorization")
-    calls: list[tuple[int, int]] = []
-    full, ours = fail_repeatedly(
-        of,
-        1,
-        [Method("full"), lc(Coding(1))],
-        2,
-        9,
-        as_report(lambda done, total: calls.append((done, total))),
-    )
+    calls, methods = Calls(), [Method("full"), lc(Coding(1))]
+    full, ours = fail_repeatedly(of, 1, methods, 2, 9, as_report(calls))
     assert calls == [(n, 27) for n in range(1, 28)]
     assert full.metric == full.undisturbed == ours.undisturbed
     training = of.training(1)

@@ -24,6 +24,7 @@ from lcviz.lab.tuner.candidates import Candidate, Grid, Setting
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
 SERIES = TrainedSeries(workload("logistic-regression"), 0, 48)
 
@@ -162,9 +163,9 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     assert found.recommended.rework is None
     assert found.recommended.distance_bound <= 0.2
     assert "restores closest" in choose(found.candidates, "size", 0.2).because
-    calls: list[tuple[int, int]] = []
+    calls = Calls()
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
-        tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
+        tune(own, "rework", 3, FEW, calls)
     assert not calls  # before anything is tried
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
         choose(found.candidates, "rework", 3)
@@ -222,8 +223,7 @@ def test_numbers_have_their_units(tuned: Tuned) -> None:
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST_TRACK_NBYTES", 3 * 4 * 7850)
-    calls: list[tuple[int, int]] = []
-    again = try_out(SERIES, FEW[:4], lambda done, total: calls.append((done, total)))
+    again = try_out(SERIES, FEW[:4], calls := Calls())
     assert again == tuned.candidates[:4]
     assert calls == [(n, 49 * 2) for n in range(1, 49 * 2 + 1)]  # in two rounds
 
