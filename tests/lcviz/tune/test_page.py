@@ -272,6 +272,8 @@ def test_own_files_with_what_no_chain_holds(tuning: Tuning, tmp_path: Path) -> N
     page = tuning(**OWN, tune_own=tmp_path)
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page.click("tune-asked-start")).status == jobs.DONE
+    limit = page.run().at.number_input(key="tune_distance")
+    assert limit.value == Coding.safe().distance  # as near as the codec's default keeps each save
 
 
 def test_uploads(tuning: Tuning, own: Path) -> None:
