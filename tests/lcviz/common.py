@@ -22,6 +22,10 @@ class Calls(list[tuple[Any, ...]]):
         """Keep it."""
         self.append(given)
 
+    def __bool__(self) -> bool:
+        """It is there, also before its first call."""
+        return True
+
 
 def until(holds: Callable[[], object]) -> None:
     """Wait until this holds."""
