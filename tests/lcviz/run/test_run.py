@@ -27,7 +27,7 @@ from lcviz.lab.anatomy import promotions
 from lcviz.run import controls, saved_steps, trainer
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
 from lcviz.run.snapshot import CLOSED, NEXT, Status
-from tests.lcviz.common import SECONDS, stepped, until
+from tests.lcviz.common import SECONDS, stepped
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
@@ -226,9 +226,17 @@ def test_interval_of_seven(make_run: MakeRun) -> None:
 def test_the_speed_limit_begins_with_the_first_picture(make_run: MakeRun) -> None:
     """Until then there is nothing to see."""
     run = make_run(interval=5, stop_after=10)
+    wait, waits = run.changed.wait, threading.Event()
+
+    def noted(seconds: float | None = None) -> bool:
+        if seconds is not None:
+            waits.set()
+        return wait(seconds)
+
+    run.changed.wait = noted  # type: ignore[method-assign]
     run.set_speed(1e-3)
     run.play()
-    until(lambda: run.snapshot().newest.step == 5)
+    assert waits.wait(SECONDS)
     snapshot = run.snapshot()
     assert (snapshot.status, snapshot.iteration) == ("playing", 5)
     run.set_speed(None)  # ends the wait
