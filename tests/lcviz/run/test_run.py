@@ -233,7 +233,7 @@ def test_the_speed_limit_begins_with_the_first_picture(make_run: MakeRun) -> Non
             waits.set()
         return wait(seconds)
 
-    run.changed.wait = noted  # type: ignore[method-assign]
+    run.changed.wait = noted  # type: ignore[method-assign, assignment]
     run.set_speed(1e-3)
     run.play()
     assert waits.wait(SECONDS)
