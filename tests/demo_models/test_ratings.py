@@ -35,10 +35,8 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def triples(data: Dataset) -> list[tuple[int, int, float]]:
-    user, item, rating = (
-        torch.cat(pair).tolist() for pair in zip(data.train, data.held_out, strict=True)
-    )
-    return sorted(zip(user, item, rating, strict=True))
+    pairs = zip(data.train, data.held_out, strict=True)
+    return sorted(zip(*(torch.cat(pair).tolist() for pair in pairs), strict=True))
 
 
 # --- synthetic ----------------------------------------------------------------------------
@@ -49,11 +47,9 @@ def test_synthetic_ratings_have_the_promised_form() -> None:
     assert (data.n_users, data.n_items) == (400, 300)
     assert (len(data.train[0]), len(data.held_out[0])) == (21_600, 2_400)
     for user, item, rating in (data.train, data.held_out):
-        assert user.dtype == item.dtype == torch.int64
-        assert rating.dtype == torch.float32
+        assert (user.dtype, item.dtype, rating.dtype) == (torch.int64, torch.int64, torch.float32)
         assert torch.equal(rating * 2, (rating * 2).round())
-        assert rating.min() == 0.5
-        assert rating.max() == 5.0
+        assert (rating.min(), rating.max()) == (0.5, 5.0)
     assert len({(u, i) for u, i, _ in triples(data)}) == 24_000  # nobody rates twice
     assert "Synthetic" in data.title
     assert data.mean_rating == pytest.approx(data.train[2].double().mean().item())

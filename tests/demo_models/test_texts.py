@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from demo_models import FilesMissingError, make_task
-from demo_models.byte_transformer import ByteTransformer
 from demo_models.texts import HELD_OUT, SYMBOLS, WINDOW, load_text
 
 
@@ -51,7 +50,3 @@ def test_no_byte_is_seen_before_its_turn() -> None:
     torch.testing.assert_close(after[:, :, :40], before[:, :, :40])
     assert not torch.equal(after[:, :, 40], before[:, :, 40])
     assert torch.equal(task.predictions(9), before[0, :, -9:].argmax(dim=0))
-
-
-def test_number_of_parameters() -> None:
-    assert sum(p.numel() for p in ByteTransformer().parameters()) == 112_384

@@ -50,9 +50,8 @@ def test_settings() -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 def test_a_state_begun_early_changes_no_iteration(optimizer: str) -> None:
     """To the last bit; plain SGD has none."""
-    early, late = (
-        Training(make_task("lenet5", "digits", seed=3), optimizer, 0.001) for _ in range(2)
-    )
+    tasks = (make_task("lenet5", "digits", seed=3) for _ in range(2))
+    early, late = (Training(task, optimizer, 0.001) for task in tasks)
     early.begin_optimizer()
     assert ("optimizer" in early.state()) == (optimizer != "sgd")
     for iteration in range(1, 3):

@@ -16,7 +16,9 @@ from tests.docs.pages import ROOT, TEXTS, value
 PYTHON = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 SERVER = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())["server"]
 HERE = __name__  # for places in this module
-WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 10: "ten"}
+GOLDEN = len(list((ROOT / "tests/golden").glob("*.lcc")))
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
+WORDS: dict[float, str] = dict(enumerate(NUMBERS.split(), 1))
 WORDS |= {0.5: "half", 0.01: "hundredth", 1 / 16: "sixteenth"}
 SUPERSCRIPTS = dict(zip("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 FORMATS = {
@@ -71,6 +73,12 @@ SENTENCES = {
         "{lcviz.ui.own_files:MOST_MIB} MiB a visitor; {lcviz.server.quota:MOST_BYTES >> 30} GiB",
         "| `.pt` files | {lcviz.server.pt_reader:AT_ONCE!w} at a time",
     ],
+    "how-to/which-knob.md": [
+        "leaves at most {codec.inspect:DEFAULT_DISTANCE} of the change",
+        "more than {codec.rerun.checkpointer:MAX_STEPS} steps apart",
+    ],
+    "start.md": ["Python {HERE:PYTHON.strip('>=')} or newer"],
+    "reference/compatibility.md": ["holds {HERE:GOLDEN!w} small chains"],
     "how-to/own-loop.md": [
         "leaves at most {codec.scheme.coding:DEFAULT_DISTANCE} of the change",
         "leaves more than {codec.saving.recorder:FAR_BEHIND!w} of what was trained",
@@ -101,7 +109,8 @@ SENTENCES = {
     ],
     "how-to/choose-settings.md": [
         "at every {lcviz.lab.tuner.candidates:'%dnd, %dth and %dth' % INTERVALS[1:]}",
-        "{lcviz.lab.tuner.replay:LEAST_STATES!w} are enough for saves at every iteration",
+        "{lcviz.lab.tuner.replay:LEAST_STATES!w} are enough for saves at every iteration, and "
+        "{lcviz.lab.tuner.candidates:3 * max(INTERVALS)} for all intervals",
     ],
     "explanation/distributed.md": [
         "up to {codec.dcp.chunks:MAX_TRACK_NBYTES >> 20} MiB: one track",

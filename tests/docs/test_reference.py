@@ -70,16 +70,11 @@ def documented_options(text: str) -> dict[str, set[str]]:
 def test_options(heading: str, cli: ModuleType) -> None:
     """An option counts as documented under any of its names."""
     documented = documented_options(section(CLI, heading))
-    actual = {
-        name: {
-            next(
-                (f for f in a.option_strings if f in documented.get(name, ())), a.option_strings[-1]
-            )
-            for a in parser._actions
-            if a.option_strings and a.dest != "help"
-        }
-        for name, parser in commands_of(cli).items()
-    }
+    actual = {}
+    for name, parser in commands_of(cli).items():
+        flags = [a.option_strings for a in parser._actions if a.dest != "help"]
+        known = documented.get(name, set())
+        actual[name] = {next((f for f in own if f in known), own[-1]) for own in flags if own}
     assert documented == actual
 
 
@@ -168,9 +163,8 @@ def test_the_signature_of_checkpointer() -> None:
         texts.append(p.name if p.default is p.empty else f"{p.name}={default}")
         described.add(p.name)
     assert " ".join(quoted.split()) == ", ".join(texts)
-    assert {
-        name for head, c in rows(TEXTS[API]) if head == "argument" for name in spans(c[0])
-    } == described
+    named = [cells[0] for head, cells in rows(TEXTS[API]) if head == "argument"]
+    assert {name for cell in named for name in spans(cell)} == described
 
 
 def test_defaults_of_functions() -> None:
@@ -183,9 +177,8 @@ def test_defaults_of_functions() -> None:
     ]
     assert len(defaults) == 5
     for function, argument, default in defaults:
-        assert (
-            str(inspect.signature(getattr(codec, function)).parameters[argument].default) == default
-        )
+        parameters = inspect.signature(getattr(codec, function)).parameters
+        assert str(parameters[argument].default) == default
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
 from lcviz.ui.charts import Panel, inked_figure
+from tests.lcviz.common import SECONDS, finished
 from tests.worded import worded
 
 MakeSettings = Callable[..., RunSettings]
@@ -117,17 +118,15 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     """
     made: dict[RunSettings, Run] = {}
 
-    def finished(model: str = "logistic-regression", **changes: Any) -> Run:
+    def get(model: str = "logistic-regression", **changes: Any) -> Run:
         settings = _settings(model, **changes)
         if settings not in made:
             run = Run("shared", settings, tmp_path_factory.mktemp("run") / "run.lcc")
             run.watch(WATCHER, lambda _: True)
-            run.play()
-            assert run.wait(300).status == "finished"
-            made[settings] = run
+            made[settings] = finished(run)
         return made[settings]
 
-    yield finished
+    yield get
     for run in made.values():
         run.close()
 
@@ -267,10 +266,7 @@ def make_case() -> Callable[..., Case]:
 @pytest.fixture
 def three_saves(create: Callable[..., Run]) -> Run:
     """A finished run of the server with three deltas, as the example of the tests."""
-    run = create(interval=2, stop_after=6)
-    run.play()
-    assert run.wait(SECONDS).status == "finished"
-    return run
+    return finished(create(interval=2, stop_after=6))
 
 
 def _check_figure(panel: Panel) -> dict[str, Any]:
@@ -350,14 +346,13 @@ def as_read(value: Any) -> Any:
     return [as_read(part) for part in value] if isinstance(value, list) else value
 
 
-SECONDS = 300  # for one script run, also on a busy machine
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 
-def _export_page() -> None:
-    from lcviz.export import page as export
+def _page(name: str) -> None:
+    import importlib
 
-    export.page()
+    importlib.import_module(f"lcviz.{name}.page").page()
 
 
 @pytest.fixture(scope="session")
@@ -472,6 +467,29 @@ class Page:
         """What all elements of a kind say: header, error, caption, ...; links as their words."""
         return [EXPLAINED.sub(r"\1", element.value) for element in getattr(self.at, kind)]
 
+    def said(self, kind: str) -> list[str]:
+        """The same without the escapes of Markdown."""
+        return [text.replace("\\", "").replace("\u2060", "") for text in self.texts(kind)]
+
+    def shows(self, text: str, kind: str = "markdown") -> bool:
+        """Whether an element of a kind says this among other words."""
+        return any(text in said for said in self.said(kind))
+
+    def keys(self, kind: str) -> list[str]:
+        """Keys of all elements of a kind."""
+        return [element.key for element in getattr(self.at, kind)]
+
+    @property
+    def buttons(self) -> list[str]:
+        """Keys of all buttons."""
+        return self.keys("button")
+
+    @property
+    def title(self) -> str:
+        """What the page is called."""
+        (found,) = self.texts("title")
+        return found
+
     @property
     def sentences(self) -> list[str]:
         """What the panels say."""
@@ -516,6 +534,30 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 
 @pytest.fixture
+def visit(server: None) -> Callable[..., Page]:
+    """A session of its own at a page, or at any script: visit("tune", run, tune_wide="all").
+
+    held: in the session before the page runs.
+    """
+
+    def open_page(
+        page: str | Callable[[], None],
+        run: Run | None = None,
+        held: dict[str, Any] | None = None,
+        **parameters: object,
+    ) -> Page:
+        script, given = (_page, (page,)) if isinstance(page, str) else (page, ())
+        at = AppTest.from_function(script, args=given, default_timeout=SECONDS)
+        for key, value in (held or {}).items():
+            at.session_state[key] = value
+        for name, value in (({"run": run.id} if run else {}) | parameters).items():
+            at.query_params[name] = str(value)
+        return Page(at).run()
+
+    return open_page
+
+
+@pytest.fixture
 def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
     """The Live page at full speed: live(model="lenet5", bits="3").
 
@@ -533,19 +575,6 @@ def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
         run = session.all_runs().get(parameters.get("run"))
         if steers and run is not None:
             at.query_params["steer"] = session.all_runs().key(run)
-        return Page(at).run()
-
-    return open_page
-
-
-@pytest.fixture
-def exporting(server: None) -> Callable[..., Page]:
-    """The Export page of a run, or of the example."""
-
-    def open_page(run: Run | None = None) -> Page:
-        at = AppTest.from_function(_export_page, default_timeout=SECONDS)
-        if run is not None:
-            at.query_params["run"] = run.id
         return Page(at).run()
 
     return open_page

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import codec
 from lcviz.cli import main, serve, tools
+from tests.lcviz.common import saved
+
+Patch = pytest.MonkeyPatch
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,9 +24,7 @@ def test_help_imports_nothing_heavy() -> None:
         "try: main(['--help'])\n"
         "except SystemExit: print(*sorted(m for m in sys.modules if '.' not in m))"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout
+    output = subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT)
     modules = set(output.splitlines()[-1].split())
     assert not modules & {"numpy", "numba", "codec", "torch", "streamlit", "pandas"}
     for option in ("--run", "--data", "--port", "--host", "--no-browser"):
@@ -51,9 +51,7 @@ def test_codec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_info_needs_no_compiler(tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        for step in range(3):
-            checkpoints.save(step, {"w": [1.0, 2.0, float(step)], "n": step})
+    saved(tmp_path / "run.lcc", ({"w": [1.0, 2.0, float(n)], "n": n} for n in range(3)))
     code = (
         "import sys; from lcviz.cli.main import main\n"
         f"assert main(['codec', 'info', {str(tmp_path / 'run.lcc')!r}]) == 0\n"
@@ -64,7 +62,7 @@ def test_info_needs_no_compiler(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [[], ["play"]], ids=["dashboard", "command"])
 def test_a_part_that_is_not_installed(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Patch
 ) -> None:
     def gone(_: object) -> int:
         raise ModuleNotFoundError("No module named 'plotly.graph_objects'", name="plotly.x")
@@ -77,7 +75,7 @@ def test_a_part_that_is_not_installed(
     assert "pip install 'lcviz-checkpoint[dashboard]'" in error
 
 
-def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: Patch) -> None:
     def broken(_: object) -> int:
         raise ModuleNotFoundError("No module named 'lcviz.nothing'", name="lcviz.nothing")
 
@@ -86,7 +84,7 @@ def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -
         main.main(["play"])
 
 
-def test_every_needed_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_needed_package_is_asked_for(monkeypatch: Patch) -> None:
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "sklearn" else name)
     assert main.main(["--no-browser"]) == 2
 
@@ -102,19 +100,13 @@ def test_dashboard(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    arguments = ["--no-browser", "--port", str(port), "--run", "run.lcc", "--data", "."]
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
-            "from lcviz.cli.main import main; sys.exit(main())",
-            *arguments,
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+        "from lcviz.cli.main import main; sys.exit(main())"
     )
+    arguments = ["--no-browser", "--port", str(port), "--run", "run.lcc", "--data", "."]
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")

@@ -19,6 +19,7 @@ from lcviz.export.scripts import REPRODUCE, everything
 from lcviz.server import own_files
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
+from tests.lcviz.common import saved
 
 
 @pytest.fixture
@@ -49,11 +50,9 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
     """A chain's folder, packed beside itself: make_chain(state of each step, name=…, bits=…)."""
 
     def make(*states: Mapping[str, Any], name: str = "run.lcc", **settings: Any) -> Path:
-        with codec.Checkpointer(tmp_path / name, **{"bits": 2} | settings) as chain:
-            for step, state in enumerate(states):
-                chain.save(step, state)
-        codec.Chain(tmp_path / name).pack(tmp_path / f"{name}.zip")
-        return tmp_path / name
+        path = saved(tmp_path / name, states, **{"bits": 2} | settings)
+        codec.Chain(path).pack(tmp_path / f"{name}.zip")
+        return path
 
     return make
 

@@ -23,6 +23,8 @@ from lcviz.export import archive as archives
 from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
+from tests.bits import same
+from tests.lcviz.common import Calls, finished, flip, stepped
 
 MakeRun = Callable[..., Run]
 Patch = pytest.MonkeyPatch
@@ -40,16 +42,9 @@ def shared(finished_runs: MakeRun) -> Run:
     return finished_runs(stop_after=4)
 
 
-def finished(run: Run) -> Run:
-    run.play()
-    assert run.wait(60).status == "finished"
-    return run
-
-
 def test_the_archive_is_the_chain(shared: Run) -> None:
-    progress: list[tuple[int, int]] = []
     before = sorted(p.name for p in shared.path.parent.iterdir())
-    package = pack(shared, lambda *done: progress.append(done))
+    package = pack(shared, progress := Calls())
     with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
         packed = {info.filename: archive.read(info) for info in archive.infolist()}
     assert packed == {p.name: p.read_bytes() for p in shared.path.glob("*.safetensors")}
@@ -108,8 +103,7 @@ def test_two_pages_may_pack_the_same_run(shared: Run, monkeypatch: Patch) -> Non
 def test_packing_while_the_run_goes_on(make_run: MakeRun) -> None:
     """The archive holds the steps saved so far, and is none the worse for later ones."""
     run = make_run(stop_after=400)
-    run.step()
-    run.wait(60)
+    stepped(run)
     run.play()
     for _ in range(3):
         package = pack(run)
@@ -119,27 +113,27 @@ def test_packing_while_the_run_goes_on(make_run: MakeRun) -> None:
     run.wait(60)
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(data)
+RESTORES_NOT = "The packed chain does not restore"
 
 
-@pytest.mark.parametrize(("damage", "step"), [(flip, 0), (Path.unlink, 2), (Path.unlink, 4)])
-def test_a_damaged_or_missing_record_is_refused(
-    run: Run, damage: Callable[[Path], None], step: int
-) -> None:
+@pytest.mark.parametrize(
+    ("damage", "step", "told"),
+    [
+        (flip, 0, RESTORES_NOT),
+        (Path.unlink, 2, RESTORES_NOT),
+        (Path.unlink, 4, "lacks the steps"),  # the rest restores, but the run saved more
+    ],
+)
+def test_a_damaged_or_missing_record(run: Run, damage: Any, step: int, told: str) -> None:
     damage(sorted(run.path.glob("*.safetensors"))[step])
-    # Without the last record the rest restores, but the run saved more.
-    expected = "lacks the steps" if step == 4 else "The packed chain does not restore"
-    with pytest.raises(RunError, match=expected):
+    with pytest.raises(RunError, match=told):
         pack(run)
 
 
 def test_records_of_another_run_are_refused(run: Run, finished_runs: MakeRun) -> None:
     other, name = finished_runs(stop_after=4, seed=5), "00000002.delta.safetensors"
     shutil.copy(other.path / name, run.path / name)
-    with pytest.raises(RunError, match="does not restore"):
+    with pytest.raises(RunError, match=RESTORES_NOT):
         pack(run)
     shutil.rmtree(run.path)
     shutil.copytree(other.path, run.path)  # it restores without a flaw
@@ -169,10 +163,7 @@ def test_a_restored_step_is_the_chain_s(shared: Run, monkeypatch: Patch) -> None
         expected = codec.restore(shared.path, step)
         found = load(restored.data)
         assert found.keys() == expected.keys()
-        for name, tensor in expected.items():
-            array = tensor.numpy()
-            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-            assert found[name].tobytes() == array.tobytes()
+        assert same(dict(sorted(found.items())), {n: expected[n].numpy() for n in sorted(found)})
         assert (restored.name, restored.step) == (f"{package.name}-step{step}", step)
         checkpoint = shared.snapshot().at(step)
         assert restored.loss == checkpoint.losses.restored == shared.task.probe_loss(expected)
@@ -206,9 +197,8 @@ def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None
     assert safe_name(given) == expected
 
 
-def test_an_archive_with_an_optimizer_and_the_code_that_loads_it(
-    finished_runs: MakeRun, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_with_an_optimizer(finished_runs: MakeRun, tmp_path: Path, monkeypatch: Patch) -> None:
+    """And the code that loads it."""
     run = finished_runs("lenet5", optimizer="adam", optimizer_state=True, stop_after=4)
     package, saved = pack(run), run.snapshot().at(3)
     assert "-optimizer-" in package.name

@@ -5,16 +5,15 @@ from __future__ import annotations
 import gc
 import io
 import re
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.export import compress as compressing
@@ -24,12 +23,11 @@ from lcviz.export.archive import settings_name
 from lcviz.export.compress import Compression
 from lcviz.export.scripts import everything
 from lcviz.ui import session
+from tests.lcviz.common import SECONDS, flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
-OpenPage = Callable[..., Any]
-MakeChain = Callable[..., Path]
+Make = Callable[..., Any]
 Patch = pytest.MonkeyPatch
 PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
@@ -45,21 +43,9 @@ def _own_shelf() -> Iterator[None]:
 
 
 @pytest.fixture
-def own_files(page_of: Callable[[AppTest], Any]) -> OpenPage:
+def own_files(visit: Make) -> Make:
     """The page with files of mine, opened with these URL parameters."""
-
-    def script() -> None:
-        from lcviz.export import page
-
-        page.page()
-
-    def open_page(**parameters: Any) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in ({"export_source": "Files of mine"} | parameters).items():
-            at.query_params[name] = str(value)
-        return page_of(at).run()
-
-    return open_page
+    return partial(visit, "export", export_source="Files of mine")
 
 
 def finished(page: Any) -> Any:
@@ -74,8 +60,8 @@ def result(page: Any) -> compressing.Compressed:
     return found
 
 
-def labels(page: Any) -> list[str]:
-    return [b.label for b in page.at.get("download_button")]
+def labels(page: Any, kind: str = "button") -> list[str]:
+    return [b.label for b in page.at.get(kind)]
 
 
 def chain_file(page: Any) -> str:
@@ -90,18 +76,14 @@ def everything_help(page: Any) -> str:
     return str(text)
 
 
-def buttons(page: Any) -> list[str]:
-    return [b.label for b in page.at.button]
-
-
-def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
+def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -> None:
     page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
-    assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
+    assert page.shows("**4 checkpoints**")
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
     assert files.value["values"].tolist() == [1230] * 4
     assert "SHA-256" not in files.value  # the receipt has it
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances"}
     made = result(page)
@@ -117,7 +99,7 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert verified in page.texts("info")[0]
     assert chain_file(page) == "own-4steps-bits3-model-huffman.lcc.zip"
     offered = ["Download chain", "Download everything", "Download step 15"]
-    assert [label.partition(" (")[0] for label in labels(page)] == offered
+    assert [label.partition(" (")[0] for label in labels(page, "download_button")] == offered
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
     assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
@@ -125,11 +107,11 @@ def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Pat
     assert page.metrics["The chain"][1] == f"{100 * records / full:.2f} % of float32"
     assert page.metrics["Furthest step"] == (f"{100 * worst.distance:.2f} %", f"step {worst.step}")
     page.set("select_slider", "export_step", 5)
-    assert any("Step 5 read back bit for bit" in t for t in page.texts("markdown"))
+    assert page.shows("Step 5 read back bit for bit")
     assert any("At step 5 fc." in s for s in page.sentences)
 
 
-def test_the_default_is_close_to_the_files(own_files: OpenPage, series: Path) -> None:
+def test_the_default_is_close_to_the_files(own_files: Make, series: Path) -> None:
     page = own_files(export_path=series)
     finished(page.click("export-start"))
     assert max(c.distance for c in result(page).steps) == pytest.approx(0.3, abs=0.01)
@@ -137,8 +119,8 @@ def test_the_default_is_close_to_the_files(own_files: OpenPage, series: Path) ->
     assert "checks what was written, not how close it is to what was" in page.texts("success")[0]
 
 
-def test_chains_of_other_settings_are_kept_up_to_a_number(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
+def test_some_chains_are_kept(
+    own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     page = own_files(export_path=series, export_budget="30", export_base="2")
     assert Compression().coding == codec.Checkpointer(tmp_path / "run.lcc").coding  # the default
@@ -146,7 +128,7 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     first, chain = chain_file(page), result(page).archive
     assert first == f"own-4steps-{settings_name(Compression().coding)}.lcc.zip"
     page.set("segmented_control", "export_keep", "budget")
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert chain_file(page) == "own-4steps-budget30-model-runlength.lcc.zip"
     assert [c.kind for c in result(page).steps] == ["base", "delta", "delta", "base"]
@@ -160,21 +142,21 @@ def test_chains_of_other_settings_are_kept_up_to_a_number(
     assert len(session.all_jobs()._finished) == kept - 2  # what was measured goes with its chain
     assert not chain.exists()
     page.set("segmented_control", "export_scope", "model")
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
 
 
-def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_path: Path) -> None:
+def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: Make, tmp_path: Path) -> None:
     """Names of files and tensors are no Markdown: a picture would be fetched."""
     for i in range(2):
         save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
     save_file({"v": torch.ones(9)}, tmp_path / "![p](x) 2.safetensors")
     (tmp_path / "3.safetensors").write_bytes(b"\x93NUMPY" + bytes(99))
     page = own_files(export_path=tmp_path, tables="true")
-    (error,) = page.texts("error")
-    assert error.replace("\\", "").startswith("3.safetensors: is not a .safetensors file")
+    (error,) = page.said("error")
+    assert error.startswith("3.safetensors: is not a .safetensors file")
     (warning,) = page.texts("warning")
     assert "2.safetensors has other tensors than 2 others" in warning
-    assert buttons(page) == ["Compress 3 checkpoints"]
+    assert labels(page) == ["Compress 3 checkpoints"]
     finished(page.click("export-start"))
     assert "Verified: 3 steps" in page.texts("success")[0]
     cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
@@ -182,19 +164,13 @@ def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_
     assert not [c for c in cells if "![" in c]
 
 
-def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> None:
-    for i in range(9):
-        (tmp_path / f"{i}.safetensors").write_bytes(b"evil")
-        save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
-    page = own_files(export_path=tmp_path)
-    assert len(page.texts("error")) == len(page.texts("warning")) == 6
-    assert page.texts("error")[-1].startswith("And 4 more")
-    assert page.texts("warning")[-1].startswith("And 3 more")
+def test_sentences_about_files_are_few() -> None:
+    assert page_own_files._first_sentences("abcde", "file") == [*"abcde"]
+    more = "And 4 more, each about a file."
+    assert page_own_files._first_sentences("abcdefghi", "file") == [*"abcde", more]
 
 
-def test_nothing_is_there_until_something_can_be_opened(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_nothing_opened(own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     page = own_files()
     assert not page.at.button
     assert not page.charts
@@ -209,8 +185,8 @@ def test_nothing_is_there_until_something_can_be_opened(
     assert error.startswith("This server already keeps 0 series and chains")
 
 
-def test_a_server_for_others_opens_no_path(
-    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: Patch
+def test_a_server_for_others(
+    own_files: Make, series: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
@@ -223,15 +199,13 @@ def test_a_server_for_others_opens_no_path(
     assert not page.set("text_input", "export_path", str(series)).texts("error")
 
 
-def test_a_chain_as_it_is_and_again(
-    own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch
-) -> None:
+def test_a_chain_as_it_is(own_files: Make, make_chain: Make, monkeypatch: Patch) -> None:
     """Its name becomes a part of scripts and of lines for a shell."""
     monkeypatch.setattr("lcviz.ui.widgets.MOST_STEPS", 3)
     archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
     archive = archive.with_name(f"{archive.name}.zip")
     page = own_files(export_path=archive, export_use="Export it as it is")
-    assert any(t.startswith("This is the chain **") for t in page.texts("markdown"))
+    assert page.shows("This is the chain **")
     name = "x-y-rm--rf"
     assert chain_file(page) == f"{name}.lcc.zip"
     codes = page.unfold("export-elsewhere").at.code
@@ -247,7 +221,7 @@ def test_a_chain_as_it_is_and_again(
         receipt = receipts.load(given.read("receipt.json"))
         assert receipts.problems(receipt, given.read(package.file)) == []
     assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
-    assert any("newest 3 of 5 steps" in t for t in page.texts("caption"))
+    assert page.shows("newest 3 of 5 steps", "caption")
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
@@ -255,11 +229,8 @@ def test_a_chain_as_it_is_and_again(
     assert "makes the chain again" in everything_help(page)
 
 
-def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch: Patch) -> None:
-    record = make_chain(*STATES[:3]) / "00000001.delta.safetensors"
-    data = bytearray(record.read_bytes())
-    data[-1] ^= 1
-    record.write_bytes(data)
+def test_a_damaged_chain(own_files: Make, make_chain: Make, monkeypatch: Patch) -> None:
+    record = flip(make_chain(*STATES[:3]), 1)
     page = own_files(export_path=record.parent)
     before = session.shelf().nbytes
     finished(page.click("export-start"))
@@ -277,7 +248,7 @@ def test_a_damaged_chain(own_files: OpenPage, make_chain: MakeChain, monkeypatch
     assert not page.at.get("download_button")
 
 
-def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) -> None:
+def test_what_was_asked_for_last_is_opened(own_files: Make, series: Path) -> None:
     def upload(page: Any, data: bytes) -> Any:
         turn = page.at.session_state["own-turn"]
         given = [("1.safetensors", data, "application/octet-stream")]
@@ -288,35 +259,13 @@ def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) ->
     page = upload(own_files(), data)
     assert [b.key for b in page.at.button] == ["own-close", "export-start"]
     page.set("text_input", "export_path", str(series))
-    assert (buttons(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
+    assert (labels(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
     upload(page, data)
     page.click("own-close")
-    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert labels(page) == ["Compress 4 checkpoints"]
 
 
-def test_stopped_and_asked_for_again(own_files: OpenPage, series: Path, monkeypatch: Patch) -> None:
-    compress, go_on = compressing.compress, threading.Event()
-
-    def slow(*arguments: Any) -> Any:
-        progress = arguments[-1]
-        while not go_on.wait(0.02):
-            progress(1, 8)
-        return compress(*arguments)
-
-    monkeypatch.setattr(compressing, "compress", slow)
-    page = own_files(export_path=series).click("export-start")
-    assert [b.key for b in page.at.button] == ["export-stop"]
-    page.click("export-stop")
-    finished(page)
-    assert page.texts("info") == ["Stopped."]
-    go_on.set()
-    finished(page.click("export-start"))
-    assert page.charts == {"bytes", "distances"}
-
-
-def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
-    own_files: OpenPage, tmp_path: Path
-) -> None:
+def test_everything_is_kept_until_a_part_is_left_out(own_files: Make, tmp_path: Path) -> None:
     for i in range(3):
         state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}
         moments = {"state": {0: {"exp_avg": torch.arange(40.0) * i}}}
@@ -341,17 +290,7 @@ def test_everything_in_the_files_is_kept_until_a_part_is_left_out(
     made = result(page)
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch"}
     left_out = "Left out of chain and files: kind, optimizer."
-    assert any(left_out in text for text in page.texts("caption"))
+    assert page.shows(left_out, "caption")
     page.at.get("button_group")[-1].set_value(["model", "epoch", "optimizer"])
-    assert any("Keep at least one" in text for text in page.run().texts("markdown"))
+    assert page.run().shows("Keep at least one")
     assert not page.at.button
-
-
-def test_a_file_of_another_kind_is_answered(own_files: OpenPage) -> None:
-    """Streamlit's own filter shows a red name, and not what to do."""
-    page = own_files()
-    uploader = page.at.file_uploader(key="own_upload_0")
-    assert not uploader.proto.type
-    uploader.set_value([("notes.txt", b"a note", "text/plain")])
-    (error,) = page.run().texts("error")
-    assert error.replace("\\", "").startswith("notes.txt: is not a checkpoint; open files of ")

@@ -26,6 +26,7 @@ from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
+from tests.lcviz.common import Calls, finished, stepped
 
 MakeRun = Callable[..., Run]
 Paths = Callable[..., Path]
@@ -43,6 +44,12 @@ def receipt(finished_runs: MakeRun, package: Package) -> Receipt:
     return receipts.of_run(finished_runs(**SETTINGS), package)
 
 
+@pytest.fixture
+def script(package: Package, receipt: Receipt, lay_down: Callable[..., Path]) -> Path:
+    """reproduce.py, among all that is downloaded."""
+    return lay_down(package, receipt)
+
+
 def test_what_it_says_is_so(package: Package, receipt: Receipt, finished_runs: MakeRun) -> None:
     run, data = finished_runs(**SETTINGS), package.data
     assert receipt["archive"]["sha256"] == hashlib.sha256(data).hexdigest()
@@ -57,8 +64,7 @@ def test_what_it_says_is_so(package: Package, receipt: Receipt, finished_runs: M
     assert receipt["versions"]["numpy"] == np.__version__
     assert receipt["reproducible"].startswith("Fully reproducible")
     assert receipts.load(receipts.dumped(receipt)) == receipt
-    done: list[tuple[int, int]] = []
-    assert receipts.problems(receipt, data, lambda *d: done.append(d)) == []
+    assert receipts.problems(receipt, data, done := Calls()) == []
     assert done == [(i, 4) for i in range(1, 5)]
 
 
@@ -88,9 +94,7 @@ def test_the_digest_of_data_is_of_every_example() -> None:
     assert replace(dataset, held_out=(dataset.held_out[0], labels)).digest() != dataset.digest()
 
 
-def test_another_archive_is_told_apart(
-    package: Package, receipt: Receipt, finished_runs: MakeRun
-) -> None:
+def test_another_archive(package: Package, receipt: Receipt, finished_runs: MakeRun) -> None:
     data = bytearray(package.data)
     data[len(data) // 2] ^= 1
     found = receipts.problems(receipt, bytes(data))
@@ -116,9 +120,8 @@ def test_another_archive_is_told_apart(
         (("records", 1, {"step": 3}), "as step 3, and it is 2."),
     ],
 )
-def test_what_it_claims_of_sizes_and_settings_is_compared(
-    package: Package, receipt: Receipt, change: tuple[str, Any, Any], expected: str
-) -> None:
+def test_claims(package: Package, receipt: Receipt, change: Any, expected: str) -> None:
+    """What it says of sizes and settings is compared."""
     part, key, value = change
     receipt[part][key] = receipt[part][key] | value if isinstance(value, dict) else value
     (problem,) = receipts.problems(receipts.load(receipts.dumped(receipt)), package.data)
@@ -140,15 +143,9 @@ def test_records_that_are_not_there_or_twice(package: Package, receipt: Receipt)
 
 def test_of_an_opened_chain_it_has_the_newest_settings(package: Package) -> None:
     receipt = receipts.of_archive(package)
-    assert receipt["settings"] == {
-        "bits": 2,
-        "budget": None,
-        "tolerance": None,
-        "distance": None,
-        "quantizer": "exponent",
-        "scope": "model",
-        "coder": "runlength",
-    }
+    targets = {"bits": 2, "budget": None, "tolerance": None, "distance": None}
+    how = {"quantizer": "exponent", "scope": "model", "coder": "runlength"}
+    assert receipt["settings"] == targets | how
     assert receipts.problems(receipt, package.data) == []
     for name in ("tolerance", "quantizer"):  # older receipts lack them
         del receipt["settings"][name]
@@ -189,10 +186,8 @@ def test_what_is_no_receipt(data: bytes) -> None:
         receipts.load(data)
 
 
-def test_the_command(
-    package: Package, receipt: Receipt, lay_down: Paths, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paper = lay_down(package, receipt).with_name(scripts.RECEIPT)
+def test_the_command(package: Package, script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paper = script.with_name(scripts.RECEIPT)
     archive = paper.with_name(package.file)
     assert main(["receipt", str(paper)]) == 0
     assert capsys.readouterr().out.startswith(f"ok: {archive}, ")
@@ -206,7 +201,7 @@ def test_the_command(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_the_script_trains_the_same_bytes(
+def test_the_script_makes_it_again(
     package: Package, receipt: Receipt, reproduce: Answer, tmp_path: Path
 ) -> None:
     """In a process of its own, where the dashboard and pytest are not there: see `test_page`."""
@@ -240,11 +235,9 @@ def test_the_script_says_what_differs(
     assert f"NOT THE SAME: {expected}" in output
 
 
-def test_the_readme_and_the_reader(
-    package: Package, receipt: Receipt, lay_down: Paths, run_here: Answer
-) -> None:
+def test_readme_and_reader(package: Package, script: Path, run_here: Answer) -> None:
     """The commands of the readme do what it says, in the folder of the zip."""
-    folder = lay_down(package, receipt).parent
+    folder = script.parent
     text = (folder / scripts.README).read_text()
     lists, restores = re.findall(r"^    python reader.py (.*?)(?: {4,}.*)?$", text, re.MULTILINE)
     assert run_here(folder / scripts.READER, *shlex.split(lists)) == (0, "0\n2\n4\n6\n")
@@ -256,15 +249,11 @@ def test_the_readme_and_the_reader(
     assert run_here(folder / scripts.READER, *shlex.split(lists)) == (1, "")
 
 
-def test_the_script_says_what_to_install(
-    package: Package, receipt: Receipt, lay_down: Paths, tmp_path: Path
-) -> None:
+def test_what_to_install(script: Path, tmp_path: Path) -> None:
     """In an empty folder, where nothing but Python is there."""
-    path = lay_down(package, receipt)
-    (tmp_path / "empty").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", path], cwd=tmp_path / "empty", text=True, capture_output=True
-    )
+    (empty := tmp_path / "empty").mkdir()
+    command = [sys.executable, "-I", "-S", script]
+    done = subprocess.run(command, cwd=empty, text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("The package numpy is missing here. Install the lcviz ")
     assert done.stderr.rstrip().splitlines()[-1] == "    pip install FOLDER-OF-LCVIZ"
@@ -285,15 +274,8 @@ def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
         ({"optimizer": "adam", "optimizer_state": True}, "the saved optimizer's state"),
     ],
 )
-def test_a_run_that_was_killed_is_made_again_with_its_restarts(
-    make_run: MakeRun, reproduce: Answer, changes: dict[str, Any], optimizer: str
-) -> None:
-    """A training that went on without a break would save other bytes."""
-
-    def steps(run: Run, n: int) -> None:
-        for _ in range(n):
-            run.step()
-            run.wait(60)
+def test_restarts(make_run: MakeRun, reproduce: Answer, changes: Any, optimizer: str) -> None:
+    """A run that was killed is made again with them: one without a break saves other bytes."""
 
     def made_again(restarts: list[int]) -> Package:
         package = pack(run)
@@ -305,37 +287,31 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
         return package
 
     run, straight = (make_run(stop_after=8, interval=2, **changes) for _ in range(2))
-    steps(run, 1)
+    stepped(run, 1)
     run.kill()
     run.go_on()
-    steps(run, 2)
+    stepped(run, 2)
     run.kill()
     made_again([2])  # the second restart may come, and has changed nothing yet
     run.go_on()
-    steps(run, 1)
+    stepped(run, 1)
     package = made_again([2, 6])
-    straight.play()
-    straight.wait(60)
-    assert pack(straight).data != package.data
+    assert pack(finished(straight)).data != package.data
 
 
-def test_data_of_a_folder_are_asked_for(
-    make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer
-) -> None:
+def test_folder_data(make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer) -> None:
     for name, step in (("ml", 1), ("other", 2)):
-        rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0" for i in range(300)]
+        rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0\n" for i in range(300)]
         (tmp_path / name).mkdir()
-        text = "\n".join(["userId,movieId,rating,timestamp", *rows])
-        (tmp_path / name / "ratings.csv").write_text(text + "\n")
+        text = "".join(["userId,movieId,rating,timestamp\n", *rows])
+        (tmp_path / name / "ratings.csv").write_text(text)
     run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
-    run.step()
-    run.wait(60)
+    stepped(run)
     package = pack(run)
     receipt = receipts.of_run(run, package)
     assert str(tmp_path) not in json.dumps(receipt)  # where it lay is nobody's business
     path = lay_down(package, receipt)
     assert run_here(path, tmp_path / "ml")[0] == 0
-    code, output = run_here(path, tmp_path / "other")
-    assert (code, "another SHA-256" in output) == (1, True)
-    code, output = run_here(path, tmp_path / "nowhere")
-    assert (code, "There is no folder" in output) == (1, True)
+    for name, told in (("other", "another SHA-256"), ("nowhere", "There is no folder")):
+        code, output = run_here(path, tmp_path / name)
+        assert (code, told in output) == (1, True)

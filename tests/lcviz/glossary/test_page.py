@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -10,22 +13,15 @@ from lcviz.ui.glossary import GROUPS, TERMS
 pytestmark = pytest.mark.usefixtures("server")
 
 
-def _app() -> None:
-    from lcviz.glossary import page as glossary
-
-    glossary.page()
-
-
 def shown(at: AppTest) -> list[str]:
     """The words that are explained, from the top."""
     assert not list(at.exception)
     return [m.value[2:].partition("**")[0] for m in at.markdown if m.value.startswith("**")]
 
 
-def test_every_word_the_one_asked_for_and_those_looked_for() -> None:
-    at = AppTest.from_function(_app, default_timeout=60)
-    at.query_params["term"] = "phlogiston"
-    assert (shown(at.run()), [s.value for s in at.header]) == (list(TERMS), list(GROUPS))
+def test_every_word_the_one_asked_for_and_those_looked_for(visit: Callable[..., Any]) -> None:
+    at = visit("glossary", term="phlogiston").at
+    assert (shown(at), [s.value for s in at.header]) == (list(TERMS), list(GROUPS))
     assert not at.get("page_link")
     at.query_params["term"] = "code word"
     assert shown(at.run()) == ["code word", *TERMS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import codec
+from lcviz.inspect import watch as watching
+from tests.lcviz.common import SECONDS
 
+APP = Path(__file__).resolve().parents[3] / "app.py"
 FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
 
 
@@ -34,30 +38,26 @@ def save() -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture(scope="session")
-def said() -> Callable[[Any, str], list[str]]:
-    """What all elements of a kind say, without the escapes of Markdown: said(page, "error")."""
-    return lambda page, kind: [
-        text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind)
-    ]
-
-
-def _inspect_page() -> None:
-    from lcviz.inspect import page as inspect
-
-    inspect.page()
+@pytest.fixture
+def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
+    """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
+    return lambda *, unfold=True, **parameters: visit(
+        "inspect", held=dict.fromkeys(FOLDED if unfold else (), True), **parameters
+    )
 
 
 @pytest.fixture
-def inspecting(page_of: Callable[[AppTest], Any]) -> Callable[..., Any]:
-    """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
+def started(
+    page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """The dashboard at the root, of a server that was started with these arguments."""
 
-    def open_page(*, unfold: bool = True, **parameters: object) -> Any:
-        at = AppTest.from_function(_inspect_page, default_timeout=60)
+    def open_page(*arguments: object, **parameters: object) -> Any:
+        monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)  # every run looks anew
+        monkeypatch.setattr(sys, "argv", [str(APP), *map(str, arguments)])
+        at = AppTest.from_file(str(APP), default_timeout=SECONDS)
         for name, value in parameters.items():
             at.query_params[name] = str(value)
-        for key in FOLDED if unfold else ():
-            at.session_state[key] = True
         return page_of(at).run()
 
     return open_page

@@ -2,65 +2,45 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest, app_test
+from streamlit.testing.v1 import app_test
 
 import codec
 from lcviz.inspect import page_remote
-from lcviz.inspect import watch as watching
 from lcviz.inspect.page_remote import answer, open_remote
+from tests.lcviz.common import SECONDS, until
 
 pytest.importorskip("aiohttp")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
-SECONDS = 300  # for what a slow machine may take long to do
 Save = Callable[..., Path]
+Patch = pytest.MonkeyPatch
 
 
 class Click(BaseException):
     """Ends a script, as Streamlit's own exception does."""
 
 
-class Box:
-    """Where the page says something."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def info(self, text: str, **how: Any) -> None:
-        """Say it."""
-        self.said.append(text)
-
-    def empty(self) -> Box:
-        """Say nothing any more; also the way to a new place."""
-        self.said.append("")
-        return self
-
-
 @pytest.fixture
-def visitor(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def visitor(monkeypatch: Patch) -> Iterator[SimpleNamespace]:
     """This thread is a visitor's script. `on_look` is called whenever it looks; `said` by it."""
-    box = Box()
-    told = SimpleNamespace(on_look=lambda: None, said=box.said)
-    screen = SimpleNamespace(
-        session_state=SimpleNamespace(get=lambda _name: told.on_look()), empty=box.empty
-    )
+    said: list[str] = []  # "": nothing any more, also on the way to a new place
+    told = SimpleNamespace(on_look=lambda: None, said=said)
+    box = SimpleNamespace(info=lambda text, **_how: said.append(text))
+    box.empty = lambda: (said.append(""), box)[1]
+    state = SimpleNamespace(get=lambda _name: told.on_look())
+    screen = SimpleNamespace(session_state=state, empty=box.empty)
     monkeypatch.setattr(page_remote, "st", screen)
     monkeypatch.setattr(page_remote, "LOOK_SECONDS", 0.01)
     me = threading.current_thread()
-    monkeypatch.setattr(
-        page_remote,
-        "get_script_run_ctx",
-        lambda suppress_warning: me if threading.current_thread() is me else None,
-    )
+    here = lambda suppress_warning: me if threading.current_thread() is me else None  # noqa: E731
+    monkeypatch.setattr(page_remote, "get_script_run_ctx", here)
     yield told
     page_remote._free.clear()
 
@@ -81,9 +61,7 @@ def test_values_and_errors_pass(visitor: SimpleNamespace) -> None:
     assert visitor.said == []
 
 
-def test_it_waits_for_as_long_as_nobody_clicks(
-    visitor: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_waits_until_somebody_clicks(visitor: SimpleNamespace, monkeypatch: Patch) -> None:
     """The page says so after a while, and no longer once there is an answer."""
     monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     answered, looks = threading.Event(), []
@@ -133,13 +111,9 @@ def test_a_click_ends_the_wait(visitor: SimpleNamespace) -> None:
 
 def test_threads_that_no_visitor_waits_for(visitor: SimpleNamespace) -> None:
     visitor.on_look = pytest.fail
-    threads: list[threading.Thread] = []
-    thread = threading.Thread(
-        target=lambda: answer("here", lambda: threads.append(threading.current_thread()))
-    )
-    thread.start()
-    thread.join()
-    assert threads == [thread]
+    with ThreadPoolExecutor(1) as pool:
+        thread = pool.submit(threading.current_thread).result()
+        assert pool.submit(answer, "here", threading.current_thread).result() is thread
 
 
 def test_a_chain_behind_a_url(
@@ -175,23 +149,18 @@ def test_a_chain_behind_a_url(
 
 
 def test_streamlit_ends_a_script_that_waits(
-    page_of: Callable[[AppTest], Any],
+    started: Callable[..., Any],
     web_server: Any,
     tmp_path: Path,
     save: Save,
-    said: Callable[[Any, str], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""
-    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
     save(tmp_path / "run.lcc", 0, 3)
     url = f"{web_server.url}/run.lcc"
-    monkeypatch.setattr(sys, "argv", [str(APP), "--run", url])
-    page = page_of(AppTest.from_file(str(APP), default_timeout=SECONDS))
-    end = time.monotonic() + SECONDS
-    while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
-        pass
+    page = started("--run", url)
+    until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
     assert page.metrics["Steps"] == ("4", "0 to 3")
     findings = page.at.session_state["inspect-findings"][1]
     runners: list[Any] = []
@@ -206,18 +175,14 @@ def test_streamlit_ends_a_script_that_waits(
     waits = threading.Thread(target=page.at.run, daemon=True)
     waits.start()
     assert web_server.asked.wait(SECONDS)
-    end = time.monotonic() + 60
-    while not any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())):
-        waits.join(0.01)
-        if not waits.is_alive() or time.monotonic() > end:
-            break  # what follows fails
+    until(lambda: any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())))
     runners[0].request_stop()
     waits.join(30)  # the network itself gives up after minutes
     ended = not waits.is_alive()
     web_server.speak()
     waits.join()
     assert ended
-    assert said(page, "info")[0].startswith(f"No answer yet from **{url}**.")
+    assert page.said("info")[0].startswith(f"No answer yet from **{url}**.")
     save(tmp_path / "run.lcc", 4, 5)
     assert page.run().metrics["Steps"] == ("6", "0 to 5")
     assert page.at.session_state["inspect-findings"][1] is findings

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from streamlit.testing.v1 import AppTest
 
 import codec
-from codec.rerun import GradientCheckpointer
 from lcviz.inspect import page_value
-from lcviz.inspect import watch as watching
+from tests.lcviz.common import flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
+Read = list[list[int]]
 Save = Callable[..., Path]
-Said = Callable[[Any, str], list[str]]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -34,7 +29,7 @@ def path(tmp_path: Path, save: Save) -> Path:
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def read(monkeypatch: Patch) -> Read:
     """The steps that each reading asks for."""
     asked: list[list[int]] = []
     history = codec.Chain.history
@@ -59,9 +54,7 @@ def restored(path: Path, index: int, steps: range = range(9)) -> list[tuple[int,
     return [(step, float(f"{w[index]:.9g}")) for step, w in states]
 
 
-def test_another_element_of_a_small_tensor_costs_nothing(
-    inspecting: MakePage, path: Path, read: list[list[int]]
-) -> None:
+def test_another_element_is_free(inspecting: Make, path: Path, read: Read) -> None:
     page = inspecting(inspect_path=path, inspect_value_w=41)
     assert line(page) == restored(path, 41)
     assert sorted(read) == [list(range(5)), list(range(5, 8))]  # step 8 is there already
@@ -76,7 +69,7 @@ def test_another_element_of_a_small_tensor_costs_nothing(
 
 
 def test_of_a_large_tensor_one_element_is_kept(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    inspecting: Make, path: Path, read: Read, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "MOST_KEPT", 9 * 4800 - 1)
     page = inspecting(inspect_path=path, inspect_value_w=41)
@@ -87,9 +80,7 @@ def test_of_a_large_tensor_one_element_is_kept(
     assert {type(value) for value in history.values.values()} == {float}
 
 
-def test_new_records_are_read_as_they_come(
-    inspecting: MakePage, path: Path, save: Save, read: list[list[int]]
-) -> None:
+def test_new_records_as_they_come(inspecting: Make, path: Path, save: Save, read: Read) -> None:
     page = inspecting(inspect_path=path, inspect_follow="true")
     before = len(read)
     save(path, 9, 9)
@@ -98,7 +89,7 @@ def test_new_records_are_read_as_they_come(
 
 
 def test_what_takes_long_is_read_at_a_click(
-    inspecting: MakePage, path: Path, read: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    inspecting: Make, path: Path, read: Read, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "UNASKED_SECONDS", -1)
     page = inspecting(inspect_path=path)
@@ -106,79 +97,45 @@ def test_what_takes_long_is_read_at_a_click(
     assert page.at.button(key="inspect-history-read").label == "Read the value at 8 more steps"
     page.click("inspect-history-read")
     assert line(page) == restored(path, 0)
-    assert not any(b.key == "inspect-history-read" for b in page.at.button)
+    assert "inspect-history-read" not in page.buttons
 
 
-def test_records_that_fail(
-    inspecting: MakePage, path: Path, read: list[list[int]], said: Said, tmp_path: Path
-) -> None:
+def test_records_that_fail(inspecting: Make, path: Path, read: Read, tmp_path: Path) -> None:
     """What can be read is shown, with the record at which that ends."""
-    (record,) = path.glob("00000003.*")
-    data = bytearray(record.read_bytes())
     expected = restored(path, 0)
-    data[-3] ^= 8
-    record.write_bytes(data)
+    flip(path, 3)
     page = inspecting(inspect_path=path)
     assert line(page) == [*expected[:3], (2, None), *expected[5:]]
     told = "Not all steps of this value can be read. 00000003.delta.safetensors: expected content"
-    assert any(told in text for text in said(page, "markdown"))
+    assert page.shows(told)
 
     shutil.copytree(BAD.parent / "run.lcc", forged := tmp_path / "forged.lcc")
     shutil.copy(BAD / "stream-early.safetensors", forged / "00000001.delta.safetensors")
     page = inspecting(inspect_path=forged, inspect_step=0)
     before = len(read)
     told = "Not all steps of this value can be read. 00000001.delta.safetensors: "
-    assert any(told in text for text in said(page.run(), "markdown"))
+    assert page.run().shows(told)
     assert len(read) == before  # it is not tried again and again
 
 
-def test_a_chain_of_one_step(inspecting: MakePage, tmp_path: Path, save: Save) -> None:
+def test_a_chain_of_one_step(inspecting: Make, tmp_path: Path, save: Save) -> None:
     page = inspecting(inspect_path=save(tmp_path / "one.lcc", 0, 0))
     assert "value" not in page.charts
     assert not page.texts("error")
 
 
-def test_gradients(inspecting: MakePage, tmp_path: Path, said: Said) -> None:
-    """The values in the chain are those of its base, at any step."""
-    model = torch.nn.Linear(40, 30)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = tmp_path / "run.lcc"
-    with GradientCheckpointer(path, optimizer) as checkpoints:
-        for step in range(4):
-            model(torch.ones(2, 40)).square().sum().backward()
-            optimizer.step()
-            checkpoints.save(
-                step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            )
-    assert {e.kind for e in codec.Chain(path).entries} == {"base", "delta"}
-    for step in (0, 3):
-        page = inspecting(inspect_path=path, inspect_step=step)
-        assert any("This chain holds gradients. Its" in t for t in said(page, "markdown"))
-        assert "value" not in page.charts
-
-
-def test_behind_a_url(
-    web_server: Any,
-    page_of: Callable[[AppTest], Any],
-    path: Path,
-    said: Said,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_behind_a_url(web_server: Any, started: Make, path: Path, monkeypatch: Patch) -> None:
     """As of a path; what a disk or network fails to give is tried again."""
     pytest.importorskip("aiohttp")
-    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(sys, "argv", [str(APP), "--run", f"{web_server.url}/run.lcc"])
-    history = codec.Chain.history
 
     def fails(self: codec.Chain, name: str, steps: Any = None) -> Any:
         raise codec.ChainError("the network does not answer")
         yield
 
-    monkeypatch.setattr(codec.Chain, "history", fails)
-    page, end = page_of(AppTest.from_file(str(APP), default_timeout=300)), time.monotonic() + 300
-    while "Steps" not in page.run().metrics and time.monotonic() < end:  # a thread asks it first
-        pass
-    told = "Not all steps of this value can be read. the network does not answer."
-    assert any(told in text for text in said(page, "markdown"))
-    monkeypatch.setattr(codec.Chain, "history", history)
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "history", fails)
+        page = started("--run", f"{web_server.url}/run.lcc")
+        until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
+        told = "Not all steps of this value can be read. the network does not answer."
+        assert page.shows(told)
     assert line(page.run()) == restored(path, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,34 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import page as inspect
 from lcviz.inspect import page_watch
-from lcviz.inspect import watch as watching
+from tests.lcviz.common import flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
-MakePage = Callable[..., Any]
+Make = Callable[..., Any]
+Capsys = pytest.CaptureFixture[str]
 Save = Callable[..., Path]
-Said = Callable[[Any, str], list[str]]
-
-
-@pytest.fixture
-def started(page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch) -> MakePage:
-    """The dashboard at the root, of a server that was started with these arguments."""
-
-    def open_page(*arguments: object, **parameters: object) -> Any:
-        monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)  # every run looks anew
-        monkeypatch.setattr(sys, "argv", [str(APP), *map(str, arguments)])
-        at = AppTest.from_file(str(APP), default_timeout=60)
-        for name, value in parameters.items():
-            at.query_params[name] = str(value)
-        return page_of(at).run()
-
-    return open_page
+Patch = pytest.MonkeyPatch
 
 
 def runs(page: Any) -> Any:
@@ -55,12 +38,10 @@ def drawn(page: Any, measure: str) -> dict[str, list[tuple[int, float]]]:
     return {line["name"]: list(zip(line["x"], line["y"])) for line in picture["lines"]}
 
 
-def test_one_chain_is_open_and_followed(
-    started: MakePage, tmp_path: Path, said: Said, save: Save
-) -> None:
+def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: Save) -> None:
     path = save(tmp_path / "run.lcc", 0, 3)
     page = started("--run", path)
-    assert page.texts("title") == ["Inspect a chain"]
+    assert page.title == "Inspect a chain"
     assert page.metrics["Steps"] == ("4", "0 to 3")
     assert page.at.toggle(key="inspect_follow").value
     assert "**Step 3**, the newest." in page.texts("markdown")
@@ -70,28 +51,28 @@ def test_one_chain_is_open_and_followed(
     assert page.metrics["Steps"] == ("7", "0 to 6")
     assert "**Step 6**, the newest." in page.texts("markdown")
     page.set("selectbox", page_watch.CHOICE, page_watch.LIVE)
-    assert any("the chain of the example run" in t for t in said(page, "markdown"))
+    assert page.shows("the chain of the example run")
     assert not any(text.startswith("Last record") for text in page.sentences)
-    assert not any(t.key == "inspect_follow" for t in page.at.toggle)
+    assert "inspect_follow" not in page.keys("toggle")
     page.click("watch-back")
     assert page.metrics["Steps"] == ("7", "0 to 6")
     live = "LC-Checkpoint, live"  # where a link leads, and the root where nothing is watched
-    assert started("--run", path, bits="3").texts("title") == started().texts("title") == [live]
+    assert started("--run", path, bits="3").title == started().title == live
 
 
-def test_a_chain_that_is_not_there_yet(
-    started: MakePage, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said, save: Save
+def test_one_that_is_not_there_yet(
+    started: Make, tmp_path: Path, capsys: Capsys, save: Save
 ) -> None:
     path = tmp_path / "later" / "run.lcc"
     page = started("--run", path)
-    (waiting,) = said(page, "info")
+    (waiting,) = page.said("info")
     assert waiting.startswith(f"Waiting for the first record at **{path}**. ")
     assert "Its folder does not exist" in waiting
     assert (page.texts("error"), page.metrics) == ([], {})
     page.run()
     assert capsys.readouterr().err == f"lcviz: waiting for the first record at {path}\n"  # once
     path.mkdir(parents=True)
-    (waiting,) = said(page.run(), "info")
+    (waiting,) = page.run().said("info")
     assert "Its folder" not in waiting
     save(path, 0, 2)
     assert page.run().metrics["Steps"] == ("3", "0 to 2")
@@ -99,35 +80,31 @@ def test_a_chain_that_is_not_there_yet(
     assert "Waiting for the first record" in page.run().texts("info")[0]
 
 
-def test_wrong_arguments(started: MakePage, said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments(started: Make, capsys: Capsys) -> None:
     page = started("--rum", "x.lcc")
-    (error,) = said(page, "error")
+    (error,) = page.said("error")
     assert "unrecognized arguments: --rum" in error
     told = capsys.readouterr().err.splitlines()  # among what Streamlit may say
     assert told.count(f"lcviz: {error}") == 1
     assert page.metrics["Steps"] == ("4", "0 to 6")  # all else works
 
 
-def test_what_is_named_may_be_opened_and_nothing_else(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, save: Save
-) -> None:
+def test_only_what_is_named(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
     page = started("--run", path).unfold("inspect-else")
     assert page.metrics["Steps"] == ("2", "0 to 1")
     page.set("text_input", "inspect_path", str(beside))
-    assert "is in none of the folders" in said(page, "error")[0]
+    assert "is in none of the folders" in page.said("error")[0]
     page.set("text_input", "inspect_path", "")
     assert page.metrics["Steps"] == ("2", "0 to 1")
 
 
-def test_what_is_no_chain(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, save: Save
-) -> None:
+def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     file = tmp_path / "run.lcc"
     file.write_bytes(b"no archive")
     page = started("--run", file)
-    (error,) = said(page, "error")
+    (error,) = page.said("error")
     assert error.startswith("This cannot be opened. ")
     assert "is not a readable .lcc.zip" in error
     # A page that is left open opens it as soon as it can, by itself: here already in this run.
@@ -146,47 +123,45 @@ def test_what_is_no_chain(
     assert page.metrics["Steps"] == ("3", "0 to 2")
 
 
-def test_what_lies_there_instead(started: MakePage, tmp_path: Path, said: Said, save: Save) -> None:
+def test_what_lies_there_instead(started: Make, tmp_path: Path, save: Save) -> None:
     (tmp_path / "c0.pt").touch()
     page = started("--run", tmp_path)
-    (warning,) = said(page, "warning")
+    (warning,) = page.said("warning")
     assert warning.startswith("c0.pt is a checkpoint, but not a record")
     (tmp_path / "c0.pt").rename(tmp_path / "__0_0.distcp")
-    (warning,) = said(page.run(), "warning")
+    (warning,) = page.run().said("warning")
     assert warning.startswith("__0_0.distcp is part of a distributed checkpoint (DCP)")
     save(tmp_path / "a.lcc", 0, 0)
-    assert said(page.run(), "warning") == []
+    assert page.run().said("warning") == []
     assert "There is no delta yet" in page.texts("info")[0]
     assert page.pictures == set()
     page.set("segmented_control", "watch_measure", "bytes")
     assert page.pictures == {"watched"}
 
 
-def test_a_damaged_record(started: MakePage, tmp_path: Path, said: Said, save: Save) -> None:
+def test_a_damaged_record(started: Make, tmp_path: Path, save: Save) -> None:
     """The comparison tells of what the beginnings say, the full view of every byte."""
     path = save(tmp_path / "a.lcc", 0, 5)
     save(tmp_path / "b.lcc", 0, 1)
     (record,) = path.glob("00000003.*")
-    data = bytearray(record.read_bytes())
+    data = record.read_bytes()
     record.write_bytes(data[:-7])
     page = started("--run", tmp_path)
     told = ["Damaged: a.lcc. Open a run to see which of its steps restore."]
-    assert said(page, "error") == told
+    assert page.said("error") == told
     folded = f"- a.lcc: 00000003.delta.safetensors: expected {len(data)} bytes, found"
-    assert any(text.startswith(folded) for text in said(page, "markdown"))
+    assert page.shows(folded)
     assert runs(page)["state"].tolist() == ["1 damaged record", "growing"]
-    data[-3] ^= 8
     record.write_bytes(data)
+    flip(record)
     assert page.run().texts("error") == []
     page.set("selectbox", page_watch.CHOICE, "a.lcc")
-    (error,) = said(page, "error")
-    assert error.startswith(
-        "Steps 0 to 2 still restore; 3 to 5 do not. Put back a good copy of 000"
-    )
+    (error,) = page.said("error")
+    assert error.startswith("Steps 0 to 2 still restore; 3 to 5 do not. Put back a good copy")
     assert page.metrics["Complete"] == ("no", "3 steps lost")
 
 
-def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> None:
+def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
     page = started("--run", tmp_path)
     assert page.texts("info")[0].startswith("Waiting for the first run")
     two = save(tmp_path / "two.lcc", 0, 4, bits=2)
@@ -209,12 +184,12 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
     lines = drawn(page, "share")
     assert {name: len(data) for name, data in lines.items()} == {"two.lcc": 4, "deeper/run.lcc": 9}
     assert lines["deeper/run.lcc"][-1] == (9, pytest.approx(100 * deltas[-1] / 4808, abs=1e-4))
-    page.set("segmented_control", "watch_measure", "bytes")
-    lines = drawn(page, "bytes")
-    assert lines["two.lcc"][-1] == (4, table.loc["two.lcc"]["on disk, bytes"] / 1000)
-    page.set("segmented_control", "watch_measure", "times")
-    lines = drawn(page, "times")
-    assert lines["two.lcc"][-1][1] == pytest.approx(table.loc["two.lcc"]["times smaller"], 0.05)
+    for measure, value in (
+        ("bytes", table.loc["two.lcc"]["on disk, bytes"] / 1000),
+        ("times", pytest.approx(table.loc["two.lcc"]["times smaller"], 0.05)),
+    ):
+        page.set("segmented_control", "watch_measure", measure)
+        assert drawn(page, measure)["two.lcc"][-1] == (4, value)
 
     save(two, 5, 5)
     save(tmp_path / "aaa.lcc", 0, 0)
@@ -228,9 +203,7 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
     assert len(runs(page)) == 4
 
 
-def test_a_url_that_does_not_answer(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, save: Save
-) -> None:
+def test_a_silent_url(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     """Nobody waits for it, and no visitor learns of its secrets."""
     url = "https://u:geheim@host/far.lcc?sig=geheim"
     silent = threading.Event()
@@ -243,23 +216,21 @@ def test_a_url_that_does_not_answer(
     failed = "https://host/far.lcc: cannot be listed: timed out."
     alone = started("--run", url)
     waiting = "No answer yet from **https://host/far.lcc**. It shows up here by itself."
-    assert said(alone, "info") == [waiting]
+    assert alone.said("info") == [waiting]
     two = started("--run", url, save(tmp_path / "near.lcc", 0, 3))
     assert runs(two)["state"].to_dict() == {"far.lcc": "not reached yet", "near.lcc": "growing"}
-    assert any("2 runs at **https://host/far.lcc** and **" in t for t in said(two, "markdown"))
+    assert two.shows("2 runs at **https://host/far.lcc** and **")
     silent.set()
     for page, error in ((two, f"far.lcc: {failed}"), (alone, f"This cannot be opened. {failed}")):
-        end = time.monotonic() + 300
-        while not said(page.run(), "error") and time.monotonic() < end:
-            time.sleep(0.01)
-        assert said(page, "error") == [error]
+        until(lambda: page.run().said("error"))  # noqa: B023
+        assert page.said("error") == [error]
         every = [*map(page.texts, ("info", "error", "markdown")), *page.at.selectbox[0].options]
         assert "far.lcc" in str(every)
         assert "geheim" not in str(every)
 
 
-def test_a_record_that_leads_out_is_not_opened(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, save: Save
+def test_a_record_that_leads_out(
+    started: Make, tmp_path: Path, monkeypatch: Patch, save: Save
 ) -> None:
     """Also if it comes while the run is open."""
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "runs"))
@@ -270,17 +241,15 @@ def test_a_record_that_leads_out_is_not_opened(
     assert page.metrics["Steps"] == ("4", "0 to 3")
     record.unlink()
     record.symlink_to(out / record.name)
-    (error,) = said(page.run(), "error")
+    (error,) = page.run().said("error")
     assert "is a link to what this server does not open" in error
     assert page.metrics == {}
     page = started("--run", out).unfold("inspect-else")  # and a path that is typed
-    (error,) = said(page.set("text_input", "inspect_path", str(path)), "error")
+    (error,) = page.set("text_input", "inspect_path", str(path)).said("error")
     assert "is in none of the folders" in error
 
 
-def test_following_leaves_the_machine_to_the_training(
-    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Save
-) -> None:
+def test_following_rests(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     """The page is made anew for new records, but not until it has rested from the last time."""
     page = started("--run", save(tmp_path / "run.lcc", 0, 3))
     findings = page.at.session_state["inspect-findings"][1]

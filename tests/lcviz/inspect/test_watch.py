@@ -18,6 +18,7 @@ from lcviz.inspect import watch as watching
 from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
+from tests.lcviz.common import until
 
 Patch = pytest.MonkeyPatch
 
@@ -53,8 +54,7 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
     (tmp_path / "notes" / "x.txt").touch()
     watch = Watch([str(tmp_path)])
     found = ["run9.lcc", "run10.lcc", "a/own", "a/b/deep.lcc"]
-    assert names(watch) == found
-    assert (steps(watch), watch.only_run) == ([2, 2, 2, 2], None)
+    assert (names(watch), steps(watch), watch.only_run) == (found, [2, 2, 2, 2], None)
     write(tmp_path / "run1.lcc", 3)
     write(tmp_path / "run9.lcc", 5)
     (tmp_path / "soon.lcc").mkdir()
@@ -82,21 +82,21 @@ def test_several_places(tmp_path: Path, monkeypatch: Patch) -> None:
 def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     path = tmp_path / "later" / "own"
     watch = Watch([str(path)])
-    assert (names(watch), steps(watch)) == (["own"], [None])
-    assert watch.only_run is not None
+
+    def seen() -> tuple[list[str], list[int | None], bool]:
+        return names(watch), steps(watch), watch.only_run is not None
+
+    assert seen() == (["own"], [None], True)
     path.mkdir(parents=True)  # a chain's, or a folder of chains?
-    assert (names(watch), watch.only_run) == ([], None)
+    assert seen() == ([], [], False)
     write(path, 3)
-    assert (names(watch), steps(watch)) == (["own"], [3])
-    assert watch.only_run is not None
+    assert seen() == (["own"], [3], True)
     shutil.rmtree(path)
     write(path, 2, seed=1)
     assert steps(watch) == [2]
     codec.Chain(path).pack(tmp_path / "x.lcc.zip")
-    (packed,) = Watch([str(tmp_path / "x.lcc.zip")]).runs()
-    assert (packed.name, packed.folder) == ("x.lcc.zip", None)
-    assert packed.summary is not None
-    assert packed.summary.steps == (0, 1)
+    packed = Watch([str(tmp_path / "x.lcc.zip")])
+    assert (names(packed), steps(packed), packed.runs()[0].folder) == (["x.lcc.zip"], [2], None)
 
 
 @pytest.mark.parametrize("name", ["x\0y", "~nobody-here/run.lcc", "a\udcff.lcc"])
@@ -157,8 +157,7 @@ def test_a_look_that_takes_long_is_rested_from(tmp_path: Path, monkeypatch: Patc
         begun = time.monotonic()
         assert steps(watch) == [2]
     write(path, 3)
-    while steps(watch) == [2]:
-        time.sleep(0.01)
+    until(lambda: steps(watch) == [3])
     assert time.monotonic() - begun > 0.04 * (1 + watching.RESTING)
 
 
@@ -179,37 +178,25 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
     (record, *_) = outside.iterdir()
     (inside / "run.lcc" / record.name).unlink()
     (inside / "run.lcc" / record.name).symlink_to(record)
-    for allowed, opened in (("/nowhere", 0), (str(outside), 2)):
-
-        def may_follow(path: Path, allowed: str = allowed) -> None:
-            check_within([path], "0.0.0.0", allowed)
-
-        watch = Watch([str(inside)], may_follow)
-        for run in (r for r in watch.runs() if r.name in ("run.lcc", "same.lcc")):
-            if opened:
-                assert (run.problem, len(watch.places.open(run.target).entries)) == ("", 2)
-                continue
-            assert run.summary is None
-            assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
-            with pytest.raises(SourceError, match="is a link to what"):
-                watch.places.open(run.target)
+    watch = Watch([str(inside)], lambda path: check_within([path], "0.0.0.0", str(outside)))
+    for run in watch.runs():
+        assert (run.problem, len(watch.places.open(run.target).entries)) == ("", 2)
+    watch = Watch([str(inside)], lambda path: check_within([path], "0.0.0.0", "/nowhere"))
+    for run in watch.runs():
+        assert run.summary is None
+        assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
+        with pytest.raises(SourceError, match="is a link to what"):
+            watch.places.open(run.target)
     assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
 
 
-def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
+def sees(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
     """Look until this is so: whether a run is reached, its steps, its problem."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        found = [(r.reached, r.summary and len(r.summary.steps), r.problem) for r in watch.runs()]
-        if found == list(states):
-            return
-        time.sleep(0.01)
-    assert found == list(states)
+    of = lambda run: (run.reached, run.summary and len(run.summary.steps), run.problem)  # noqa: E731
+    until(lambda: [of(run) for run in watch.runs()] == list(states))
 
 
-def test_a_server_that_does_not_answer_keeps_nobody_waiting(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_silent_server_keeps_nobody_waiting(tmp_path: Path, monkeypatch: Patch) -> None:
     path = write(tmp_path / "run.lcc")
     hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
     answers, whole, read, asked = threading.Event(), codec.Chain.__init__, list[int](), list[Any]()
@@ -232,23 +219,23 @@ def test_a_server_that_does_not_answer_keeps_nobody_waiting(
         with codec.Checkpointer(fine) as chain:
             for n in (1, 2):
                 chain.save(n, state)
-                until(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
+                sees(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
         assert asked.count(hung) == 1  # nobody asks again while one still waits
         answers.set()
-        until(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
+        sees(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
         with codec.Checkpointer(hung) as chain:
             chain.save(0, state)
-        until(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
+        sees(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
         answers.clear()
         write(path, 3)
-        until(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
+        sees(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
         answers.set()
     get = codec.Chain.read
     monkeypatch.setattr(codec.Chain, "read", lambda *of: (read.append(1), get(*of))[1])
     with monkeypatch.context() as patch:
         patch.setattr(codec.Chain, "__init__", fails)
-        until(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
-    until(watch, *((True, n, "") for n in (1, 2, 3)))
+        sees(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
+    sees(watch, *((True, n, "") for n in (1, 2, 3)))
     assert read == []  # what was read before is known still
 
 
@@ -286,10 +273,7 @@ def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
     watch, plain = Watch(urls), "https://localhost:1/run.lcc"
     assert watch.places.printed == (plain, plain, f"simplecache::{plain}")
     assert names(watch) == ["run.lcc", plain, f"simplecache::{plain}"]
-    end = time.monotonic() + 300
-    while not all(run.reached for run in watch.runs()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: all(run.reached for run in watch.runs()))
     for run, url in zip(watch.runs(), urls):
         assert run.problem.startswith(run.where)
         assert run.target == url  # else nothing could be opened
@@ -313,9 +297,7 @@ def test_what_is_above_everything_is_not_walked(tmp_path: Path, monkeypatch: Pat
     assert names(watch) == ["5/run.lcc", "0/run.lcc"]
 
 
-def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_long_chain_shows_what_is_read_so_far(tmp_path: Path, monkeypatch: Patch) -> None:
     url, read = f"memory://{tmp_path.name}/run.lcc", codec.Chain.read
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
     with codec.Checkpointer(url) as chain:
@@ -329,15 +311,15 @@ def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
             return read(self, entry)
 
         monkeypatch.setattr(codec.Chain, "read", slow)
-        until(watch, (True, 25, ""))
+        sees(watch, (True, 25, ""))
         (run,) = watch.runs()
         assert (run.unread, run.summary and run.summary.stamp) == (20, 0)  # nobody tells when
         before = time.time_ns()
         goes_on.set()
-        until(watch, (True, 45, ""))
+        sees(watch, (True, 45, ""))
         assert watch.runs()[0].unread == 0
         chain.save(45, {"w": np.zeros(9, np.float32)})
-        until(watch, (True, 46, ""))
+        sees(watch, (True, 46, ""))
         (run,) = watch.runs()
         assert run.summary is not None
         assert before < run.summary.stamp < time.time_ns()
@@ -351,10 +333,8 @@ def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
     assert names(watch) == ["b.lcc"]
     assert [len(known.heads) for known in watch._states.values()] == [0, 9]
     (tmp_path / "a.lcc").mkdir()  # another one begins under its name
-    assert [(r.name, r.number, r.summary is None) for r in watch.runs()] == [
-        ("a.lcc", run.number, True),
-        ("b.lcc", 1, False),
-    ]
+    found = [(r.name, r.number, r.summary is None) for r in watch.runs()]
+    assert found == [("a.lcc", run.number, True), ("b.lcc", 1, False)]
 
 
 def test_what_may_be_named_instead_of_a_chain(tmp_path: Path, monkeypatch: Patch) -> None:

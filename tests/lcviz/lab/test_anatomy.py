@@ -42,17 +42,15 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
 
     for p in found:
         quantized = [codec.quantize(d, p.rule) for d in deltas]
+        shapes = [shapes_of(group) for group in case.step.groups]
         for name in CODERS:
-            encoded = [
-                codec.encode(q, name, shapes_of(g)) for q, g in zip(quantized, case.step.groups)
-            ]
+            encoded = (codec.encode(q, name, shape) for q, shape in zip(quantized, shapes))
             assert p.sizes.of(name) == sum(map(nbytes_of, encoded))
         assert p.sizes.n == sum(d.size for d in deltas)
         assert p.buckets_kept == sum(q.levels.size - 1 for q in quantized)
         assert p.buckets == sum(len(q.buckets) for q in quantized if q.buckets is not None)
-        assert p.sizes.entropy == pytest.approx(
-            sum(huffman.entropy(q.counts) for q in quantized) / 8
-        )
+        entropy = sum(huffman.entropy(q.counts) for q in quantized)
+        assert p.sizes.entropy == pytest.approx(entropy / 8)
         kept = squares([d[q.codes > 0] for d, q in zip(deltas, quantized)])
         lost = squares([d.astype(float) - codec.dequantize(q) for d, q in zip(deltas, quantized)])
         assert p.energy_share == pytest.approx(kept / squares(deltas), rel=1e-12)
@@ -60,10 +58,8 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
     for known, uncoded in zip(found, promotions(alphabets), strict=True):  # the record's own runs
         own = known.buckets_kept == sum(a.n_kept for a in alphabets)
         runs = known.sizes.of("runlength") if own else None
-        assert (uncoded.sizes.of("huffman"), uncoded.sizes.of("runlength")) == (
-            known.sizes.of("huffman"),
-            runs,
-        )
+        sizes = uncoded.sizes
+        assert (sizes.of("huffman"), sizes.of("runlength")) == (known.sizes.of("huffman"), runs)
 
 
 @pytest.mark.parametrize("bits", [1, 8, None])
@@ -142,9 +138,7 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase) -> None:
         ({"tolerance": 0.002}, "model", "huffman"),
     ],
 )
-def test_uniform_steps_are_rows_of_their_own(
-    make_case: MakeCase, target: dict[str, float], scope: str, coder: str
-) -> None:
+def test_equal_steps(make_case: MakeCase, target: dict[str, float], scope: str, coder: str) -> None:
     """A row for each multiple of the step, then those of the dead zone; sizes are the record's."""
     case = make_case(7, None, scope, None, coder, steps=3, **target)
     alphabets, codes = dissect(case.changes, case.step)

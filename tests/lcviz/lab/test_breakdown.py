@@ -15,6 +15,7 @@ from codec import Coding
 from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
+from tests.lcviz.common import files
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
@@ -22,9 +23,7 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 @pytest.fixture
 def example(tmp_path: Path) -> OwnSeries:
     """The paper's ten numbers, as a step from zeros."""
-    torch.save({"w": torch.zeros(10)}, tmp_path / "0.pt")
-    torch.save({"w": torch.tensor(PAPER)}, tmp_path / "1.pt")
-    return OwnSeries([tmp_path])
+    return OwnSeries([files(tmp_path, ({"w": torch.tensor(w)} for w in ([0.0] * 10, PAPER)))])
 
 
 def test_the_worked_example(example: OwnSeries) -> None:
@@ -69,24 +68,21 @@ def test_moments_are_left_out(example: OwnSeries, tmp_path: Path) -> None:
 
 
 def test_a_model_at_rest(tmp_path: Path) -> None:
-    for i in range(2):
-        torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")
-    (still,) = breakdown(OwnSeries([tmp_path]), Coding(None))
+    still_twice = files(tmp_path, 2 * [{"w": torch.ones(10)}])
+    (still,) = breakdown(OwnSeries([still_twice]), Coding(None))
     assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
     assert np.isfinite(still.runlength)
 
 
 def test_nothing_to_quantize(tmp_path: Path) -> None:
     """A tensor with infinity is stored whole; where there is no other, that is said."""
-    for i in range(3):
-        state = {"w": torch.ones(10) * i, "b": torch.full((10,), math.inf * (-1) ** i)}
-        torch.save(state, tmp_path / f"{i}.pt")
+    states = [{"b": torch.full((10,), math.inf * (-1) ** i)} for i in range(3)]
+    files(tmp_path, (state | {"w": torch.ones(10) * i} for i, state in enumerate(states)))
     for stages in breakdown(OwnSeries([tmp_path]), Coding(2)):
         assert stages.n == 20
         for nbytes in (stages.e, stages.ep, stages.huffman, stages.runlength, stages.entropy):
             assert 40 <= nbytes < 80
-    for i in range(3):
-        torch.save({"b": torch.full((10,), math.inf * (-1) ** i)}, tmp_path / f"{i}.pt")
+    files(tmp_path, states)
     with pytest.raises(codec.SettingsError, match="every change holds NaN or infinity"):
         list(breakdown(OwnSeries([tmp_path]), Coding(2)))
     torch.save({"c": torch.ones(10)}, tmp_path / "1.pt")

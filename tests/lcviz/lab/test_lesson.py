@@ -9,38 +9,25 @@ from hypothesis import strategies as st
 
 import codec
 from codec.scheme import huffman
-from lcviz.lab.lesson import Fields, Lesson, fields, huffman_merges, lesson, pick_weights
+from lcviz.lab.lesson import Fields, fields, huffman_merges, lesson, pick_weights
 
 TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
 TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
 PATIENT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def example(bits: int | None = 2) -> Lesson:
-    return lesson(TRACK, TRAINED, bits)
-
-
 def test_the_paper_s_example() -> None:
-    found = example()
+    found = lesson(TRACK, TRAINED, 2)
     words = huffman.code_words(huffman.code_lengths(found.counts))
     columns = [(n.delta, n.middle, n.written) for n in found.numbers]
     deltas, middles, written = ([round(x, 6) for x in column] for column in zip(*columns))
     assert deltas == [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
     assert middles == [0.79, -0.48, 0.17, 0.08, 0.17, 0.44, 0.17, 0.44, 0.79, 0.08]
     assert written == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
-    assert [words[n.code] for n in found.numbers] == [
-        "10",
-        "110",
-        *"000",
-        "111",
-        "0",
-        "111",
-        "10",
-        "0",
-    ]
+    assert " ".join(words[n.code] for n in found.numbers) == "10 110 0 0 0 111 0 111 10 0"
     assert found.stage_bits == {"float32": 320, "e": 30, "p": 20, "h": 18}
     assert (found.numbers[2].rebuilt, found.buckets.levels.size) == (1.0, 4)
-    alone = example(bits=None).stage_bits  # an index is as long as there are buckets
+    alone = lesson(TRACK, TRAINED, None).stage_bits  # an index is as long as there are buckets
     assert alone == {"float32": 320, "e": 30, "p": 30, "h": 23}
 
 
@@ -95,8 +82,7 @@ def test_picked_weights() -> None:
     chosen = [(w.tensor, w.index) for w in pick_weights(deltas, 16)]
     assert len(set(chosen)) == 16
     assert chosen == sorted(chosen, key=lambda c: (c[0] == "b", c[1]))
-    assert ("w", 999) in chosen
-    assert ("w", 0) in chosen  # the smallest
+    assert {("w", 0), ("w", 999)} < set(chosen)  # the smallest and the largest
     assert len(pick_weights({"w": np.zeros((2, 2), np.float32)}, 16)) == 4
     values = sorted((abs(float(deltas[n].flat[i])) for n, i in chosen), reverse=True)
     assert sum(v > 900 for v in values) > 5

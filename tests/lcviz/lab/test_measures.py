@@ -28,10 +28,8 @@ from lcviz.lab.measures import crossing, distance, iterations_behind, recent, sm
 )
 def test_iterations_behind(live: list[float], restored: float, behind: float | None) -> None:
     assert iterations_behind([0, 1, 2, 3], live, restored) == behind
-    steps, tens = [0, 10, 20, 30], None if behind is None else 10 * behind
-    assert iterations_behind(steps, live, restored) == pytest.approx(
-        tens
-    )  # steps count, not places
+    tens = None if behind is None else 10 * behind  # steps count, not places
+    assert iterations_behind([0, 10, 20, 30], live, restored) == pytest.approx(tens)
 
 
 def test_distance() -> None:

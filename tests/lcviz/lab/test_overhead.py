@@ -11,19 +11,13 @@ import pytest
 from benchmarks.experiments import overhead
 from benchmarks.experiments.overhead import MODES, WARM_UP, round_of, train
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
 
 @pytest.mark.usefixtures("forks")
 def test_every_mode_once(tmp_path: Path) -> None:
-    calls: list[tuple[int, int]] = []
-    costs = round_of(
-        workload("matrix-factorization"),
-        0,
-        6,
-        {"bits": 3, "base_every": 3},
-        lambda done, total: calls.append((done, total)),
-        tmp_path,
-    )
+    calls, how = Calls(), {"bits": 3, "base_every": 3}
+    costs = round_of(workload("matrix-factorization"), 0, 6, how, calls, tmp_path)
     assert tuple(cost.mode for cost in costs) == MODES
     assert calls == [(n, 4) for n in range(1, 5)]
     plain, loop, beside, skip = costs
@@ -49,9 +43,8 @@ def test_all_that_is_waited_for_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     class Saved:
         nbytes = property(lambda _: lasts(10))
 
-    training = SimpleNamespace(
-        iterate=lambda step: lasts(3 if step > WARM_UP else 1000), state=lambda: {"model": 1}
-    )
+    iterate = lambda step: lasts(3 if step > WARM_UP else 1000)  # noqa: E731
+    training = SimpleNamespace(iterate=iterate, state=lambda: {"model": 1})
     of: Any = SimpleNamespace(training=lambda _seed: training)
     save: Any = lambda *_: (lasts(0.5), Saved())[1]  # noqa: E731
     monkeypatch.setattr(overhead.time, "perf_counter", lambda: now)

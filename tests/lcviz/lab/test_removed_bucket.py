@@ -22,6 +22,7 @@ from lcviz.lab.removed_bucket import (
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls, files
 
 Arrays = dict[str, np.ndarray]
 MakeCase = Callable[..., Any]
@@ -30,12 +31,8 @@ MOVED = 7.5
 
 def loss_of(state: Arrays) -> float:
     """Some function of every number in a state that notices each change."""
-    return float(
-        sum(
-            np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
-            for a in state.values()
-        )
-    )
+    ranks = {name: np.arange(1, a.size + 1).reshape(a.shape) for name, a in state.items()}
+    return float(sum(np.cos(a.astype(np.float64) * ranks[name]).sum() for name, a in state.items()))
 
 
 def pieces(case: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
@@ -81,15 +78,8 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     case = make_case(23, bits, scope)
     kept_copy = {name: array.copy() for name, array in case.before.items()}
     alphabets, stage = dissect(case.changes, case.step)
-    reported: list[tuple[int, int]] = []
-    result = removed_buckets(
-        9,
-        Dissection(case.before, alphabets, stage),
-        MOVED,
-        loss_of,
-        lambda done, total: reported.append((done, total)),
-        below=True,
-    )
+    reported, dissection = Calls(), Dissection(case.before, alphabets, stage)
+    result = removed_buckets(9, dissection, MOVED, loss_of, reported, below=True)
     assert result.step == 9
     parts = pieces(case)
     whole = rebuild(case, parts)
@@ -116,9 +106,8 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
     rounding, errors = errors_without(alphabets)  # the same distances, as shares of δ
     share = MOVED / float(np.linalg.norm(deltas.astype(np.float64)))
     assert rounding == pytest.approx(result.distance * share, rel=1e-6)
-    assert {(b.exponent, b.sign): b.distance * share for b in result.buckets} == pytest.approx(
-        errors
-    )
+    shares = {(b.exponent, b.sign): b.distance * share for b in result.buckets}
+    assert shares == pytest.approx(errors)
     assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
     for name, array in kept_copy.items():  # the caller's track is left alone
         assert np.array_equal(case.before[name], array)
@@ -142,14 +131,11 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
     for state in states[1:3]:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
-    calls: list[tuple[int, int]] = []
-    result = remove_buckets_of_last(
-        series, Coding(2), progress=lambda done, total: calls.append((done, total))
-    )
+    result = remove_buckets_of_last(series, Coding(2), progress=(calls := Calls()))
     n, total = len(result.buckets), calls[0][1]
-    assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
-        (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
-    ]
+    done = [total * i // 6 for i in (1, 2, 3)]
+    done += [total // 2 + total // 2 * i // n for i in range(1, n + 1)]
+    assert calls == [(each, total) for each in done]
     assert result.step == 6
     moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
     assert result.distance < 0.3
@@ -161,23 +147,21 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
 
 
 def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
-    for i in range(2):
-        torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
+    files(tmp_path, ({f"w{i}": torch.ones(10)} for i in range(2)))
     with pytest.raises(codec.SettingsError, match="no two checkpoints in a row"):
         remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
 
 
 def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
-    for i in range(3):
-        torch.save({"w": torch.full((9,), float(i)), "n": torch.tensor(i)}, tmp_path / f"{i}.pt")
+    states = ({"w": torch.full((9,), float(i)), "n": torch.tensor(i)} for i in range(3))
+    files(tmp_path, states)
     seen: list[int] = []
 
     class Telling(OwnSeries):
         def __iter__(self) -> Iterator[SeriesState]:
+            tell = lambda state: float(seen.append(int(state["n"])) or 0)  # noqa: E731
             for moment in super().__iter__():
-                yield replace(
-                    moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
-                )
+                yield replace(moment, loss_of=tell)
 
     remove_buckets_of_last(Telling([tmp_path]), Coding(2))
     assert set(seen) == {2}
@@ -185,31 +169,25 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
 
 def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
     """A tensor that is not finite, that came later, or of an optimizer, changes nothing."""
-    rng, states = np.random.default_rng(3), []
-    for i in range(5):
-        states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
-        torch.save(states[i], tmp_path / f"{i}.pt")
-    alone = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
-    assert alone.distance > 0
-    for i, state in enumerate(states):
-        torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
-    beside = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))
-    assert beside.distance == alone.distance
-    for i, state in enumerate(states):
-        moments = {0: {"exp_avg_sq": torch.full((9,), 4.0**i)}}
-        torch.save(state | {"optimizer": {"state": moments}}, tmp_path / f"{i}.pt")
-    assert remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2)).distance == alone.distance
-    for i in range(3):  # what is of another layout counts no more
-        torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
-    torch.save(states[3], tmp_path / "3.pt")
-    torch.save(states[4], tmp_path / "4.pt")
-    anew = remove_buckets_of_last(OwnSeries([tmp_path]), Coding(None))
-    assert 0 < anew.distance < 0.3
+    rng = np.random.default_rng(3)
+    w = [torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i for i in range(5)]
+
+    def distance(*states: dict[str, Any], coding: Coding = Coding(2)) -> float:  # noqa: B008
+        return remove_buckets_of_last(OwnSeries([files(tmp_path, states)]), coding).distance
+
+    alone = distance(*({"w": one} for one in w))
+    assert alone > 0
+    assert distance(*({"w": one, "b": torch.full((9,), np.inf)} for one in w)) == alone
+    moments = ({0: {"exp_avg_sq": torch.full((9,), 4.0**i)}} for i in range(5))
+    beside = [{"w": one, "optimizer": {"state": state}} for one, state in zip(w, moments)]
+    assert distance(*beside) == alone
+    other = {"w": torch.ones(2, 25), "a": torch.ones(9)}  # what is of another layout counts no more
+    anew = distance(other, other, other, {"w": w[3]}, {"w": w[4]}, coding=Coding(None))
+    assert 0 < anew < 0.3
 
 
 @pytest.mark.parametrize("last", [1.0, np.nan])
 def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
-    for i in range(3):
-        torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
+    files(tmp_path, ({"w": torch.full((9,), value)} for value in (1.0, 1.0, last)))
     with pytest.raises(codec.SettingsError, match="checkpoint 2: no change can be quantized"):
         remove_buckets_of_last(OwnSeries([tmp_path]), Coding(2))

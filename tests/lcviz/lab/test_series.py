@@ -14,6 +14,7 @@ from codec.errors import SourceError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
 from lcviz.lab.workload import workload
+from tests.lcviz.common import files, saved
 
 
 @pytest.fixture
@@ -80,10 +81,9 @@ def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]])
 
 def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
     torch.save(states[0], tmp_path / "a.pt")
-    with pytest.raises(codec.SettingsError, match="needs two checkpoints"):
-        OwnSeries([tmp_path / "a.pt"])
-    with pytest.raises(codec.SettingsError, match="needs two checkpoints"):
-        OwnSeries([tmp_path])
+    for alone in (tmp_path / "a.pt", tmp_path):
+        with pytest.raises(codec.SettingsError, match="needs two checkpoints"):
+            OwnSeries([alone])
     (tmp_path / "b.txt").write_text("")
     with pytest.raises(codec.SettingsError, match="must end with"):
         list(OwnSeries([tmp_path / "a.pt", tmp_path / "b.txt"]))
@@ -104,9 +104,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
     """Its records are no checkpoints of their own, even where the base is missing."""
     chain = tmp_path / "run.lcc"
-    with codec.Checkpointer(chain) as checkpoints:
-        for i, state in enumerate(states[:3]):
-            checkpoints.save(i, state)
+    saved(chain, states[:3])
     torch.save(states[0], tmp_path / "a.pt")
     for paths in ([chain, tmp_path / "a.pt"], [tmp_path / "a.pt", chain]):
         with pytest.raises(codec.SettingsError, match=r"run\.lcc: is a chain; name it alone"):
@@ -118,8 +116,7 @@ def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tenso
 
 @pytest.mark.parametrize("state", [{}, {"n": torch.arange(100)}, {"w": torch.ones(7)}])
 def test_checkpoints_without_weights(tmp_path: Path, state: dict[str, torch.Tensor]) -> None:
-    for i in range(2):
-        torch.save(state, tmp_path / f"{i}.pt")
+    files(tmp_path, [state, state])
     with pytest.raises(codec.SettingsError, match=r"checkpoint 0: none of its . tensors is"):
         list(OwnSeries([tmp_path]))
 
@@ -130,19 +127,14 @@ def test_a_training_that_is_never_seen() -> None:
             TrainedSeries(workload("logistic-regression"), 0, iterations, interval)
 
 
-def test_tracked_begins_anew_where_the_tensors_change(
-    tmp_path: Path, states: list[dict[str, torch.Tensor]]
-) -> None:
-    for i, state in enumerate(states):
-        torch.save(state, tmp_path / f"{i}.pt")
-    steps, trackers = [], []
-    for moment, tracker in tracked(OwnSeries([tmp_path]), Coding(2, coder="huffman")):
+def test_tracked_begins_anew(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
+    steps, trackers, series = [], [], OwnSeries([files(tmp_path, states)])
+    for moment, tracker in tracked(series, Coding(2, coder="huffman")):
         steps.append(moment.step)
         before = copy_arrays(tracker.state)
         tracker.commit(tracker.prepare_arrays(moment.arrays))
-        assert np.linalg.norm(tracker.state["w"] - moment.arrays["w"]) < np.linalg.norm(
-            before["w"] - moment.arrays["w"]
-        )
+        off = [np.linalg.norm(track["w"] - moment.arrays["w"]) for track in (tracker.state, before)]
+        assert off[0] < off[1]
         trackers.append(tracker)
     assert steps == [1, 2, 4]
     assert trackers[0] is trackers[1]

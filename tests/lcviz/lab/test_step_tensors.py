@@ -13,6 +13,7 @@ from codec.state.tensors import TensorSpec
 from lcviz.lab.codewords import first_words
 from lcviz.lab.step_tensors import numbers, rebuild_step, word_bits
 from lcviz.report.buckets import kept_buckets
+from tests.lcviz.common import saved
 
 STEPS = 9
 
@@ -61,9 +62,7 @@ def test_a_step_has_the_tensors_that_it_has(tmp_path: Path) -> None:
         {"w": np.concatenate((w * np.float32(1.01), w[:2])), "n": np.arange(6), "new": w[:9] + 1},
         {"w": np.concatenate((w, w[:2])), "n": np.arange(6), "new": w[:9] + 2},
     ]
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        for i, own in enumerate(states):
-            checkpoints.save(i, own)
+    saved(tmp_path / "run.lcc", states)
     stored = ({}, {"w": "codes", "n": "whole", "new": "whole"}, {"w": "codes", "new": "codes"})
     for i, own in enumerate(states):
         facts = rebuild_step(codec.Chain(tmp_path / "run.lcc"), i)
@@ -111,12 +110,12 @@ def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
 
 def test_moments_are_in_their_measure(tmp_path: Path) -> None:
     """Second moments in octaves, first ones in roots of the second after the step."""
-    rng = np.random.default_rng(5)
-    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
-        for i in range(4):
-            g = rng.normal(size=(2, 300)).astype(np.float32) * np.float32(1.5**i)
-            moments = {n: {"exp_avg": g[n], "exp_avg_sq": g[n] ** 2} for n in range(2)}
-            checkpoints.save(i, {"optimizer": {"state": moments}})
+    rng, states = np.random.default_rng(5), []
+    for i in range(4):
+        g = rng.normal(size=(2, 300)).astype(np.float32) * np.float32(1.5**i)
+        moments = {n: {"exp_avg": g[n], "exp_avg_sq": g[n] ** 2} for n in range(2)}
+        states.append({"optimizer": {"state": moments}})
+    saved(tmp_path / "run.lcc", states)
     before, after = (rebuild_step(codec.Chain(tmp_path / "run.lcc"), i) for i in (2, 3))
     m, v = ("optimizer/state/1/exp_avg", "optimizer/state/1/exp_avg_sq")
     own = {t.name: t for t in after.tensors}
@@ -150,10 +149,8 @@ def test_bits_of_several_streams() -> None:
     rng = np.random.default_rng(0)
     tracker = codec.Tracker({"a": np.zeros(150_000, np.float32), "b": np.zeros(99, np.float32)})
     for _ in range(4):
-        after = {
-            k: v + rng.normal(size=v.shape).astype(np.float32) ** 5
-            for k, v in tracker.state.items()
-        }
+        moved = {k: rng.normal(size=v.shape) ** 5 for k, v in tracker.state.items()}
+        after = {k: v + moved[k].astype(np.float32) for k, v in tracker.state.items()}
         (group,) = tracker.step(after).groups
         e = group.encoded
         assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
@@ -162,9 +159,8 @@ def test_bits_of_several_streams() -> None:
 
 def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
     values = np.array([np.nan, np.inf, 1, 3, -np.inf, 2, 2, 2, 2], np.float32)
-    with codec.Checkpointer(tmp_path / "run.lcc", 2) as chain:
-        chain.save(0, {"w": values, "none": np.full(9, np.nan, np.float32)})
-    found = rebuild_step(codec.Chain(tmp_path / "run.lcc"), 0)
+    state = {"w": values, "none": np.full(9, np.nan, np.float32)}
+    found = rebuild_step(codec.Chain(saved(tmp_path / "run.lcc", [state], bits=2)), 0)
     w, none = found.tensors
     assert (w.n_not_finite, w.low, w.high, w.mean) == (3, 1, 3, 2)
     assert (none.n_not_finite, none.low, none.std) == (9, None, None)
@@ -173,13 +169,9 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
 def test_bfloat16_is_rounded_as_torch_does() -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
-    track = np.concatenate(
-        [
-            rng.normal(size=1000).astype(np.float32),
-            np.float32([np.inf, 3.38e38, 0, -0.0, 1e-42]),
-            np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32),
-        ]  # ties
-    )
+    ties = np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32)
+    special = np.float32([np.inf, 3.38e38, 0, -0.0, 1e-42])
+    track = np.concatenate([rng.normal(size=1000).astype(np.float32), special, ties])
     wanted = torch.from_numpy(track).to(torch.bfloat16)
     lossy = numbers(track, TensorSpec("w", "BF16", track.shape, True, "torch"))
     assert np.array_equal(lossy, wanted.float().numpy())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from tests.lcviz.common import stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -30,15 +31,8 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     shown = data(page)
     assert shown["live"] == read_numbers(TRAINED) == shown["home"]
     assert shown["track"] == read_numbers(TRACK)
-    assert shown["start"] == {
-        "x": 2,
-        "followed": 2,
-        "merges": 15,
-        "folded": 0,
-        "fine": 8,
-        "answers": {},
-    }
-    assert not shown["tables"]
+    start = {"x": 2, "followed": 2, "merges": 15, "folded": 0, "fine": 8, "answers": {}}
+    assert (shown["start"], shown["tables"]) == (start, False)
     assert not page.at.table
     page.at.session_state["tables"] = True  # as the switch below every page does
     page.run()
@@ -74,7 +68,7 @@ def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None
     page = learning(u="1 2 nan")
     assert data(page)["live"] == read_numbers(TRAINED)
     told = "“nan” is not finite. The pictures show the example."
-    assert any(told in text.replace("\u2060", "") for text in page.texts("markdown"))
+    assert page.shows(told)
 
 
 def test_weights_of_the_run(learning: Learning) -> None:
@@ -82,7 +76,7 @@ def test_weights_of_the_run(learning: Learning) -> None:
     assert not page.texts("error") + page.texts("warning")
     states = page.the_run.saved.states()
     assert states is not None
-    assert any(f"of step {states.step}." in text for text in page.texts("caption"))
+    assert page.shows(f"of step {states.step}.", "caption")
     shown = data(page)
     assert len(shown["live"]) == 16
     deltas = [abs(m["delta"]) for m in shown["lessons"][0]["lesson"]["numbers"]]
@@ -93,14 +87,8 @@ def test_weights_of_the_run(learning: Learning) -> None:
 
 
 def test_a_link_has_what_was_done(learning: Learning) -> None:
-    asked = {
-        "learn_bits": "all",
-        "learn_follow": "b",
-        "learn_merges": "3",
-        "learn_folded": "6",
-        "learn_tolerance": "12",
-        "learn_answers": "delta-2,slots-1",
-    }
+    asked = {"learn_bits": "all", "learn_follow": "b", "learn_merges": "3", "learn_folded": "6"}
+    asked |= {"learn_tolerance": "12", "learn_answers": "delta-2,slots-1"}
     page = learning(**asked)
     done = {"x": None, "followed": 1, "merges": 3, "folded": 6, "fine": 12}
     assert data(page)["start"] == done | {"answers": {"delta": 1, "slots": 0}}
@@ -114,7 +102,7 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
 def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     moved = [*read_numbers(TRAINED)[:-1], 0.25]
     done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
-    page = learning({"early-events": {"told": done | {"live": moved}}})
+    page = learning(held={"early-events": {"told": done | {"live": moved}}})
     shown = data(page)
     assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
     assert (shown["home"], shown["start"]) == (read_numbers(TRAINED), done)
@@ -124,14 +112,13 @@ def test_what_was_done_while_the_server_started(learning: Learning) -> None:
 def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
     """The shown one stays until another is asked for, and a link has it."""
     run = create()
-    parameters = {"run": run.id, **RUN}
+    parameters = {"run": run, **RUN}
     page = learning(**parameters)
     assert "Step 0 has no δ" in page.texts("info")[0]
     assert "The pictures show the example." in page.texts("info")[0]
     assert data(page)["live"] == read_numbers(TRAINED)
     for _ in range(3):
-        run.step()
-        run.wait(60)
+        stepped(run)
         assert "The checkpoint of step 1." in page.run().texts("caption")[-1]
     (button,) = (b for b in page.at.button if b.label == "Take the newest checkpoint, step 3")
     button.click()
@@ -146,20 +133,6 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
 
 
 @pytest.fixture
-def learning(page_of: Callable[[AppTest], Any]) -> Learning:
-    """The Learn page, opened with these values in the session and in the URL."""
-
-    def script() -> None:
-        from lcviz.learn import page as learn
-
-        learn.page()
-
-    def open_page(held: dict[str, Any] | None = None, **parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=60)
-        for name, value in (held or {}).items():
-            at.session_state[name] = value
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+def learning(visit: Learning) -> Learning:
+    """The Learn page, opened with these values in the URL, maybe some in the session."""
+    return partial(visit, "learn")

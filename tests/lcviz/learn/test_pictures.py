@@ -56,9 +56,7 @@ def test_runs_are_what_the_codec_writes() -> None:
     assert [w["run"] for w in found["words"]] == list(ZEROS)
     assert sum(w["bits"] for w in found["words"]) == found["bits"] == 28
     assert sum(found["lengths"][v] for v in found["values"]) == found["plain"] == 206
-    assert [found["values"][w["at"]] for w in found["words"]] == [
-        w["value"] for w in found["words"]
-    ]
+    assert all(found["values"][word["at"]] == word["value"] for word in found["words"])
     assert found["bits"] / found["n"] < 1 <= found["plain"] / found["n"]
 
 

@@ -23,10 +23,9 @@ def test_the_module_computes_what_the_codec_does() -> None:
     track, live = map(read_numbers, (TRACK, TRAINED))
     asked: list[tuple[list[float], list[float], int | None, int | None, bool]] = []
     for _ in range(60):
-        moved = [np.float32(v + rng.choice((0, 0, 1)) * rng.gauss(0, 0.5)) for v in live]
-        asked.append(
-            (track, [float(v) for v in moved], rng.choice((1, 2, 3, None)), 2, rng.random() < 0.5)
-        )
+        changes = (rng.choice((0, 0, 1)) * rng.gauss(0, 0.5) for _ in live)
+        moved = [float(np.float32(v + change)) for v, change in zip(live, changes)]
+        asked.append((track, moved, rng.choice((1, 2, 3, None)), 2, rng.random() < 0.5))
     asked.append((track, track, 2, None, True))
     asked.append(([0.0, 0.0, 0.0], [1e-40, -1e-40, 3.0], 1, None, False))
     asked.append(([0.5, 0.5], [0.75, 0.25], 1, None, False))  # alike but for the sign

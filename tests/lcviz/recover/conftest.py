@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from lcviz.recover import timelines as of
 from lcviz.recover.timelines import Span, Timeline
@@ -21,23 +21,10 @@ def _nothing_known() -> Iterator[None]:
     session.all_jobs.clear()
 
 
-def _recover_page() -> None:
-    from lcviz.recover import page as recover
-
-    recover.page()
-
-
 @pytest.fixture
-def recovering(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Callable[..., Any]:
+def recovering(visit: Callable[..., Any], _nothing_known: None) -> Callable[..., Any]:
     """The Recover page of a session of its own, opened with these URL parameters."""
-
-    def open_page(**parameters: str) -> Any:
-        at = AppTest.from_function(_recover_page, default_timeout=60)
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+    return partial(visit, "recover")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +23,15 @@ from lcviz.recover.page_rework import headline, nothing_saved
 from lcviz.recover.recorded import EXPERIMENT, SEEDS, recorded
 from lcviz.server import jobs
 from lcviz.ui import session
+from tests.lcviz.common import SECONDS, flip, saved, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 PANELS = {"rework"}
 Recovering = Callable[..., Any]
+Patch = pytest.MonkeyPatch
 Seeds = list[tuple[Outcome, ...]]
 
 
@@ -42,7 +42,7 @@ def quickly(recovering: Recovering) -> Recovering:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> None:
+def quick(monkeypatch: Patch, seeds: Seeds) -> None:
     """Every seed is there at once."""
     fail = lambda _own, seed, _progress: alike(seeds, seed)  # noqa: E731
     monkeypatch.setattr(CrashExperiment, "fail", fail)
@@ -53,7 +53,7 @@ def alike(seeds: Seeds, seed: int) -> tuple[Outcome, ...]:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> Iterator[threading.Event]:
+def held(monkeypatch: Patch, seeds: Seeds) -> Iterator[threading.Event]:
     """Seeds after the first wait for this event, half done."""
     go_on = threading.Event()
 
@@ -69,15 +69,6 @@ def held(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> Iterator[threading.Ev
     go_on.set()
 
 
-def said(page: Any) -> str:
-    return "\n".join(page.texts("markdown"))
-
-
-def title(page: Any) -> str:
-    (found,) = page.texts("title")
-    return str(found)
-
-
 def label(page: Any) -> str:
     """What the pictures show."""
     found = (text for text in page.texts("markdown") if "crash after" in text)
@@ -86,7 +77,7 @@ def label(page: Any) -> str:
 
 def buttons(page: Any) -> set[str]:
     """Of the experiment: timelines have their own."""
-    return {b.key for b in page.at.button if "timelines" not in b.key}
+    return {key for key in page.buttons if "timelines" not in key}
 
 
 def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
@@ -96,10 +87,12 @@ def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
 
 def until_half(seeds: int) -> None:
     """Until the first seed is finished and the second is half done."""
-    end = time.monotonic() + SECONDS
-    while not (view := session.all_jobs().look(ASKED, seeds)).finished_parts or view.share != 0.5:
-        assert time.monotonic() < end, view
-        time.sleep(0.01)
+
+    def half() -> bool:
+        view = session.all_jobs().look(ASKED, seeds)
+        return (len(view.finished_parts), view.share) == (1, 0.5)
+
+    until(half)
 
 
 def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> None:
@@ -111,11 +104,11 @@ def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> No
     finish(page.click("recover-start"), 1)
     assert page.charts == PANELS
     assert not buttons(page)
-    assert "Finished on" in said(page)
-    assert "and kept" not in said(page)
+    assert page.shows("Finished on")
+    assert not page.shows("and kept")
     found = [f.value for f in session.all_jobs().look(ASKED, 1).finished_parts]
     assert [(o.method, o.seed) for o in found[0]] == [(m, 0) for m in ASKED.methods]
-    assert title(page) == f"Recover: {headline(found, 0.05)}"
+    assert page.title == f"Recover: {headline(found, 0.05)}"
     assert label(page).startswith("Matrix factorization, 5 % of float32")
     assert page.figure("rework")["data"][1]["x"] == [round(found[0][1].rework, 4)]
 
@@ -125,10 +118,10 @@ def test_what_is_known_is_there_for_others(quickly: Recovering, quick: None) -> 
     finish(page, 2)
     other = quickly(recover_seeds="2")
     assert other.charts == PANELS
-    assert "and kept" in said(other)
+    assert other.shows("and kept")
     page.set("slider", "recover_seeds", 1)
     assert "1 seed" in label(page)
-    assert "and kept" in said(page)  # it has asked for two
+    assert page.shows("and kept")  # it has asked for two
     more = quickly(recover_seeds="3")
     assert "Go on with seed 2" in [b.label for b in more.at.button]
 
@@ -137,7 +130,7 @@ def test_seed_by_seed_then_stopped(quickly: Recovering, held: threading.Event) -
     page = quickly(recover_seeds="3").click("recover-start")
     until_half(3)
     page.run()
-    assert "Seed 1, the 2nd of 3: 50 %." in said(page)
+    assert page.shows("Seed 1, the 2nd of 3: 50 %.")
     assert page.charts == PANELS  # of the first seed
     assert "1 of them finished" in label(page)
     page.set("segmented_control", "recover_seed_3", 2)
@@ -156,7 +149,7 @@ def test_two_sessions_share_it(quickly: Recovering, held: threading.Event) -> No
     page = quickly(recover_seeds="2").click("recover-start")
     other = quickly(recover_seeds="2")
     assert "recover-stop" in buttons(other)
-    assert "Shared with 1 other page." in said(other)
+    assert other.shows("Shared with 1 other page.")
     page.run().click("recover-stop")
     assert "Somebody else" in page.texts("info")[0]
     held.set()
@@ -164,9 +157,7 @@ def test_two_sessions_share_it(quickly: Recovering, held: threading.Event) -> No
     assert label(other).startswith("Matrix factorization")
 
 
-def test_others_wait_in_line(
-    quickly: Recovering, held: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_wait(quickly: Recovering, held: threading.Event, monkeypatch: Patch) -> None:
     page = quickly(recover_seeds="2").click("recover-start")
     page.set("segmented_control", "recover_interval", 5)  # meanwhile
     assert "You started another experiment: Matrix factorization at 5 %" in page.texts("info")[0]
@@ -174,7 +165,7 @@ def test_others_wait_in_line(
     assert "recover-stop" in buttons(page)
     assert not page.texts("info")
     other = quickly(recover_seeds="2", recover_share="10 %").click("recover-start").run()
-    assert "In line before this one: 1." in said(other)
+    assert other.shows("In line before this one: 1.")
     monkeypatch.setattr(jobs, "MAX_WAITING", 1)
     third = quickly(recover_seeds="2", recover_share="1 %").click("recover-start")
     assert "is full: this server's limit is 1" in third.texts("error")[0]
@@ -186,15 +177,13 @@ def test_others_wait_in_line(
 
 def test_how_far_back_the_last_checkpoint_is(quickly: Recovering) -> None:
     page = quickly(recover_interval="5")
-    assert any("iteration 10, just before" in text for text in page.texts("caption"))
-    assert any("crash at 14" in text for text in page.texts("caption"))
+    assert page.shows("iteration 10, just before", "caption")
+    assert page.shows("crash at 14", "caption")
     page.set("number_input", "recover_fail_at", 14)
-    assert any("4 iterations before" in text for text in page.texts("caption"))
+    assert page.shows("4 iterations before", "caption")
 
 
-def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
-    recovering: Recovering, quick: None
-) -> None:
+def test_settings_cost_nothing_until_opened_and_stay(recovering: Recovering, quick: None) -> None:
     page = recovering()
     assert page.charts == PANELS
     for kind in ("selectbox", "number_input", "slider", "table"):
@@ -210,17 +199,16 @@ def test_settings_cost_nothing_until_opened_and_stay_once_folded_again(
 def test_the_recording_is_there_at_once(quickly: Recovering) -> None:
     page = quickly(recover_model="LeNet-5")
     own = recorded()
-    assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
+    assert page.title == f"Recover: {headline(own.by_seed, own.experiment.share)}"
     assert own.day in label(page)
     (how,) = (m.help for m in page.at.markdown if own.day in m.value)
     assert "python -m lcviz.record_example" in how
     assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
     assert page.charts == PANELS
-    lines = {line["name"]: line for line in page.picture("race")["lines"]}
-    assert lines["SCAR"]["x"][-1] == round(own.by_seed[0][1].rework, 4)
-    page.set("segmented_control", "recover_seed_5", 3)
-    lines = {line["name"]: line for line in page.picture("race")["lines"]}
-    assert lines["SCAR"]["x"][-1] == round(own.by_seed[3][1].rework, 4)
+    for seed in (0, 3):
+        page.set("segmented_control", "recover_seed_5", seed)
+        lines = {line["name"]: line for line in page.picture("race")["lines"]}
+        assert lines["SCAR"]["x"][-1] == round(own.by_seed[seed][1].rework, 4)
 
 
 def test_a_wrong_number_is_said_at_its_field(quickly: Recovering) -> None:
@@ -229,11 +217,11 @@ def test_a_wrong_number_is_said_at_its_field(quickly: Recovering) -> None:
     for key, wrong, most in (("recover_fail_at", 501, 500), ("recover_cap", 999_999_999, 300)):
         for value in (wrong, 10):
             page.set("number_input", key, value)
-            assert (f"from 10 to {most}" in said(page)) == (value == wrong)
+            assert page.shows(f"from 10 to {most}") == (value == wrong)
             assert page.at.button(key="recover-start").disabled == (value == wrong)
 
 
-def test_a_failure_is_told(quickly: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told(quickly: Recovering, monkeypatch: Patch) -> None:
     def fails(_own: CrashExperiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
         raise codec.SettingsError("there is no room")
 
@@ -245,9 +233,7 @@ def test_a_failure_is_told(quickly: Recovering, monkeypatch: pytest.MonkeyPatch)
     assert buttons(page) == {"recover-start"}
 
 
-def test_where_nothing_fits_it_is_said(
-    quickly: Recovering, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_fits(quickly: Recovering, seeds: Seeds, monkeypatch: Patch) -> None:
     lost = replace(seeds[0][3], distance=1.0, rework=4.0, capped=True)
     outcomes = (*seeds[0][:3], lost, seeds[0][4])
     monkeypatch.setattr(CrashExperiment, "fail", lambda *_: outcomes)
@@ -284,17 +270,17 @@ def of_own(page: Any) -> LastState:
 
 def test_own_files(quickly: Recovering, files: Path) -> None:
     page = quickly(**OWN, recover_share="5 %")
-    assert title(page) == "Recover: what a crash costs"
+    assert page.title == "Recover: what a crash costs"
     assert page.at.button(key="recover-own-start").disabled
     page.set("text_input", "recover_own", f" {files} ")
     assert page.texts("caption")[0].startswith("5 files, steps 0–40 every 10, ")
     found = of_own(page.click("recover-own-start"))
-    assert title(page) == f"Recover: {page_last_state.headline(found, 0.05)}"
+    assert page.title == f"Recover: {page_last_state.headline(found, 0.05)}"
     assert page.charts == {"last-state"}
     assert not page.at.button
     (bars,) = page.figure("last-state")["data"]
     assert bars["x"] == [round(100 * one.distance, 4) for one in found.restored]
-    assert any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
+    assert page.shows(page_last_state.NO_LOSS)
     other = quickly(**OWN, recover_own=str(files), tables="true")  # it is there at once
     assert other.charts == {"last-state"}
     (table,) = (t.value for t in other.at.table)
@@ -317,7 +303,7 @@ def test_own_files_that_a_model_of_the_lab_fits(quickly: Recovering, tmp_path: P
     found = of_own(page.click("recover-own-start"))
     assert found.by == training.task.title
     assert any(f"Measured by the loss of {found.by}, " in text for text in page.sentences)
-    assert not any(page_last_state.NO_LOSS in text for text in page.texts("markdown"))
+    assert not page.shows(page_last_state.NO_LOSS)
     (table,) = (t.value for t in page.at.table)
     assert table["lost"][0] == "0.0 steps"
 
@@ -330,17 +316,14 @@ def test_own_files_too_few_and_what_no_method_saves(quickly: Recovering, files: 
     for i in (0, 10, 20):
         (files / f"step-{i}.safetensors").unlink()
     page = quickly(**OWN, recover_own=str(files))
-    assert "too few. Open 3 or more." in said(page)
+    assert page.shows("too few. Open 3 or more.")
     assert page.at.button(key="recover-own-start").disabled
 
 
 def test_a_damaged_chain_is_said(quickly: Recovering, tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
-        for step in range(4):
-            chain.save(step, {"w": torch.arange(900.0) * step})
-    (record,) = (tmp_path / "run.lcc").glob("00000002.*")
-    record.write_bytes(record.read_bytes()[:-3] + b"end")
-    page = quickly(**OWN, recover_own=str(tmp_path / "run.lcc")).click("recover-own-start")
+    path = saved(tmp_path / "run.lcc", ({"w": torch.arange(900.0) * i} for i in range(4)))
+    flip(path, 2)
+    page = quickly(**OWN, recover_own=path).click("recover-own-start")
     session.all_jobs().wait(*page.at.session_state["recover-own-asked"], SECONDS)
     (error,) = page.run().texts("error")
     assert error.endswith("Inspect shows which steps of the chain still restore.")

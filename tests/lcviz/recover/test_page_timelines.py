@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from codec import Coding
 from lcviz.lab.workload import workload
 from lcviz.recover import page_timelines
 from lcviz.recover.timelines import Drill, Timeline
-from lcviz.recover.timelines_figure import ticks
+from lcviz.recover.timelines_figure import crash_table, ticks
 from lcviz.server import jobs
 from lcviz.ui import session
+from tests.lcviz.common import SECONDS
 
 pytestmark = pytest.mark.usefixtures("server")
 
 DRILL = Drill(workload("logistic-regression"), 0, 1, Coding())
-SECONDS = 60
 Showing = Callable[..., Any]
+Patch = pytest.MonkeyPatch
+
+
+def script() -> None:
+    """Timelines only."""
+    from codec import Coding
+    from lcviz.lab.workload import workload
+    from lcviz.recover.page_timelines import timelines
+    from lcviz.recover.timelines import Drill
+
+    timelines(Drill(workload("logistic-regression"), 0, 1, Coding()))
 
 
 @pytest.fixture
-def showing(page_of: Callable[[AppTest], Any], _nothing_known: None) -> Showing:
+def showing(visit: Showing, _nothing_known: None) -> Showing:
     """A page of timelines only, opened with these URL parameters."""
-
-    def script() -> None:
-        from codec import Coding
-        from lcviz.lab.workload import workload
-        from lcviz.recover.page_timelines import timelines
-        from lcviz.recover.timelines import Drill
-
-        own = workload("logistic-regression")
-        timelines(Drill(own, 0, 1, Coding()))
-
-    def open_page(**parameters: str) -> Any:
-        at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        return page_of(at).run()
-
-    return open_page
+    return partial(visit, script)
 
 
 @pytest.fixture
-def parts(timelines: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def parts(timelines: tuple[Timeline, ...], monkeypatch: Patch) -> list[int]:
     """Asking gives a measurement at once; which ones were asked for."""
     numbers: list[int] = []
     measure = lambda _own, part, _progress: (numbers.append(part), timelines)[1]  # noqa: E731
@@ -70,9 +65,7 @@ def left(page: Any) -> list[list[str]]:
     return [list(row) for row in page.at.table[0].value.to_numpy()]
 
 
-def test_measured_when_asked_for_and_again(
-    showing: Showing, parts: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_when_asked_for(showing: Showing, parts: list[int], monkeypatch: Patch) -> None:
     monkeypatch.setattr(page_timelines, "MOST_MEASUREMENTS", 2)
     page = showing()
     assert not page.charts
@@ -100,10 +93,7 @@ def test_a_crash_at_any_moment(
         ms = round(round(share * most / step) * step, 1)  # never a hair above the end
         crash(page).set_value(ms)
         page.run()
-        for line, row in zip(timelines, left(page), strict=True):
-            done, restored = line.iterated(ms / 1e3), line.restored(ms / 1e3)
-            assert row[3:5] == [str(done), str(restored)]
-            assert row[5].split()[0] == str(done - restored)
+        assert left(page) == crash_table(timelines, ms / 1e3, True).to_numpy().tolist()
         (mark,) = page.figure("recover-timelines")["layout"]["shapes"]
         assert (mark["x0"], mark["x1"]) == (pytest.approx(ms), pytest.approx(ms))
     assert left(page)[0][1] == "is done"

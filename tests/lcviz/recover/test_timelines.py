@@ -26,6 +26,7 @@ from lcviz.recover.timelines import (
     Span,
     Timeline,
 )
+from tests.lcviz.common import Calls
 
 Patch = pytest.MonkeyPatch
 DRILL = Drill(workload("matrix-factorization"), 0, 2, Coding())
@@ -33,8 +34,7 @@ DRILL = Drill(workload("matrix-factorization"), 0, 2, Coding())
 
 @functools.cache
 def _measured() -> tuple[tuple[Timeline, ...], list[tuple[int, int]]]:
-    told: list[tuple[int, int]] = []
-    return DRILL.measure(0, lambda done, total: told.append((done, total))), told
+    return DRILL.measure(0, told := Calls()), told
 
 
 @pytest.fixture
@@ -61,10 +61,9 @@ def test_the_saver_is_the_loop_itself_unless_asynchronous(measured: Any) -> None
         for lane in (line.loop, line.saver):  # nothing of one lane overlaps
             assert all(a.begin <= a.end <= b.begin + 1e-9 for a, b in pairwise(lane))
         pauses = {s.step: s for s in line.pauses}
-        inside = [
-            pauses[s.step].begin <= s.begin <= s.end <= pauses[s.step].end for s in line.saver
-        ]
-        assert all(inside) == (line.way != ASYNCHRONOUS)
+        inside = ((pauses[s.step], s) for s in line.saver)
+        within = all(p.begin <= s.begin <= s.end <= p.end for p, s in inside)
+        assert within == (line.way != ASYNCHRONOUS)
         ends = {s.step: s.end for s in line.saver if s.activity == WRITES}
         commits = {s.step: s for s in line.saver if s.activity == COMMITS}
         known = {step: at for at, step in line.durable}
@@ -125,10 +124,8 @@ def test_behind_when_several_things_happen_at_once(monkeypatch: Patch) -> None:
     for _ in range(20):
         ends = np.unique(rng.integers(1, 12, 6)).tolist()
         loop = tuple(Span(TRAINS, i, end - 1, end) for i, end in enumerate(ends, 1))
-        known = (
-            (-1.0, 0),
-            *((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1)),
-        )
+        late = ((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1))
+        known = ((-1.0, 0), *late)
         line = Timeline(SYNCHRONOUS, 1, loop, loop, known, known, 1, "")
         changes = line.behind()
         for second in np.arange(0, 16, 0.5).tolist():

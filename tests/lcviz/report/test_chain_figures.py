@@ -17,6 +17,7 @@ import lcviz
 from codec.errors import ChainNotFoundError, StepNotFoundError
 from lcviz.lab.measures import distance
 from lcviz.report.chain_figures import figures_of
+from tests.lcviz.common import Calls, flip, saved
 
 Check = Callable[[Any], dict[str, Any]]
 NAMES = ["sizes", "exponents", "buckets", "code words", "removed bucket", "tensors", "integrity"]
@@ -34,18 +35,9 @@ def save(path: Path, n: int = 9, **settings: Any) -> Path:
     return path
 
 
-def damage(path: Path, step: int) -> Path:
-    (record,) = path.glob(f"{step:08d}.*")
-    data = bytearray(record.read_bytes())
-    data[-1] ^= 8
-    record.write_bytes(data)
-    return record
-
-
 def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
     path = save(tmp_path / "run.lcc")
-    told: list[tuple[int, int]] = []
-    figures = figures_of(path, progress=lambda done, total: told.append((done, total)))
+    figures = figures_of(path, progress=(told := Calls()))
     assert (list(figures), len(figures)) == (NAMES, len(NAMES))
     for name, panel in figures.panels.items():
         check_figure(panel)
@@ -72,12 +64,9 @@ def test_lossy_moments_are_told(tmp_path: Path) -> None:
     """Of the newest base; a chain without any has no such line. Buckets are those of weights."""
     assert "Optimizer" not in figures_of(save(tmp_path / "model.lcc")).settings
     path, w = tmp_path / "run.lcc", np.arange(40, dtype=np.float32)
-    with codec.Checkpointer(path, 2) as checkpoints:
-        for step in range(3):
-            moments = {"momentum_buffer": w * step}
-            state = {"model": {"w": w + step}, "optimizer": {"state": {0: moments}}}
-            checkpoints.save(step, state)
-    figures = figures_of(path)
+    moments = ({0: {"momentum_buffer": w * step}} for step in range(3))
+    states = ({"model": {"w": w + i}, "optimizer": {"state": m}} for i, m in enumerate(moments))
+    figures = figures_of(saved(path, states, bits=2))
     told = figures.settings["Optimizer"]
     assert told.startswith("The optimizer's moments are lossy: 1 tensor ")
     assert figures.panels["buckets"].table["values"].tolist() == [40]
@@ -118,11 +107,7 @@ def test_a_removed_bucket_is_what_the_restored_step_lacks(tmp_path: Path) -> Non
     base, before, after = ({"w": state["w"]} for state in states)
     largest = np.abs(after["w"] - before["w"]).max()
     trained = distance(after, base)
-    bars = {
-        (exponent, trace.name): y
-        for trace in panel.figure.data
-        for exponent, y in zip(trace.x, trace.y)
-    }
+    bars = {(x, bar.name): y for bar in panel.figure.data for x, y in zip(bar.x, bar.y)}
     exponent = int(np.floor(np.log2(largest)))
     sign = "positive" if (after["w"] - before["w"]).max() == largest else "negative"
     moves = after["w"] - before["w"]
@@ -135,7 +120,7 @@ def test_a_removed_bucket_is_what_the_restored_step_lacks(tmp_path: Path) -> Non
 
 def test_a_damaged_chain(tmp_path: Path) -> None:
     path = save(tmp_path / "run.lcc")
-    name = damage(path, 5).name
+    name = flip(path, 5).name
     figures = figures_of(path)
     assert list(figures) == NAMES
     assert figures.verdict == (
@@ -147,7 +132,7 @@ def test_a_damaged_chain(tmp_path: Path) -> None:
     lost = {trace.name: list(trace.x) for trace in figures["integrity"].data}
     assert lost == {"restores": [0, 1, 2, 3, 4], "lost": [5, 6, 7, 8]}
 
-    damage(path, 0)
+    flip(path, 0)
     figures = figures_of(path)
     assert list(figures) == ["sizes", "integrity"]
     assert set(figures.missing) == {"exponents over time", "buckets, code words, removed bucket"}

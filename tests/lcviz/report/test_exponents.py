@@ -12,6 +12,7 @@ import pytest
 import codec
 from lcviz.lab.records import Catalogue, list_records, read_contents
 from lcviz.report.exponents import StepExponents, count_exponents
+from tests.lcviz.common import saved
 
 
 def counted(path: Path) -> list[StepExponents]:
@@ -24,14 +25,11 @@ def write(path: Path, bits: int | None) -> Path:
     rng = np.random.default_rng(5)
     state = {"w": rng.normal(size=500), "b": rng.normal(size=40)}
     state = {k: v.astype(np.float32) for k, v in state.items()}
-    with codec.Checkpointer(path, bits=bits, scope="tensor") as chain:
-        for i in range(4):
-            chain.save(i, state)
-            state = {
-                k: (v + 0.1 * rng.normal(size=v.shape) ** 3).astype(np.float32)
-                for k, v in state.items()
-            }
-    return path
+    states = [state]
+    for _ in range(3):
+        changes = {k: 0.1 * rng.normal(size=v.shape) ** 3 for k, v in state.items()}
+        states.append({k: (v + changes[k]).astype(np.float32) for k, v in states[-1].items()})
+    return saved(path, states, bits=bits, scope="tensor")
 
 
 @pytest.mark.parametrize("bits", [2, None])
@@ -54,8 +52,6 @@ def test_counts_are_those_of_every_single_code(tmp_path: Path, bits: int | None)
 
 
 def test_small_levels_are_subnormal(tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=None) as chain:
-        chain.save(0, {"w": np.zeros(20, np.float32)})
-        chain.save(1, {"w": np.array(10 * [0.0] + 10 * [1e-41], np.float32)})
-    (only,) = counted(tmp_path / "run.lcc")
+    states = ({"w": np.array(10 * [0.0] + 10 * [value], np.float32)} for value in (0.0, 1e-41))
+    (only,) = counted(saved(tmp_path / "run.lcc", states, bits=None))
     assert (dict(only.counts), only.zeros) == ({-127: 10}, 10)

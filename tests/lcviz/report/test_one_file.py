@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 import codec
 from lcviz.cli.tools import main
+from tests.lcviz.common import saved
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -19,10 +20,8 @@ Capsys = pytest.CaptureFixture[str]
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
     """Three steps; the name of its tensor would end a script."""
-    with codec.Checkpointer(tmp_path / "run.lcc", 2) as chain:
-        for step in range(3):
-            chain.save(step, {"x</script><b>": np.arange(90, dtype=np.float32) * step**2})
-    return tmp_path / "run.lcc"
+    w, name = np.arange(90, dtype=np.float32), "x</script><b>"
+    return saved(tmp_path / "run.lcc", ({name: w * step**2} for step in range(3)), bits=2)
 
 
 def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:
@@ -48,12 +47,9 @@ def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:
 
 def test_a_chain_that_is_too_far(chain: Path, tmp_path: Path, capsys: Capsys) -> None:
     """Nothing is damaged, and yet it is not good."""
-    texts = []
-    for source in (chain, tmp_path / "far.lcc"):
-        if source != chain:
-            with codec.Checkpointer(source, tolerance=9.0) as checkpoints:
-                for step in range(2):
-                    checkpoints.save(step, {"w": np.arange(90, dtype=np.float32) % 7 * step})
+    texts, w = [], np.arange(90, dtype=np.float32) % 7
+    away = saved(tmp_path / "far.lcc", ({"w": w * step} for step in range(2)), tolerance=9.0)
+    for source in (chain, away):
         assert main(["report", str(source), "-o", str(tmp_path / "x.html")]) == 0
         texts.append((tmp_path / "x.html").read_text(encoding="utf-8"))
     assert 'class="verdict good"' in texts[0]

@@ -6,7 +6,6 @@ import gc
 import queue
 import shutil
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,10 +23,11 @@ from codec.record.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
+from tests.lcviz.common import SECONDS, until
 
 MakeRun = Callable[..., Run]
 MakeGate = Callable[[Run], Any]
-SECONDS = 300  # for anything awaited
+Patch = pytest.MonkeyPatch
 
 
 def chain_bytes(path: Path) -> dict[str, bytes]:
@@ -64,10 +64,7 @@ def asked_to_die(run: Run, n: int = 1) -> list[threading.Thread]:
     killers = [threading.Thread(target=run.kill) for _ in range(n)]
     for thread in killers:
         thread.start()
-    deadline = time.monotonic() + SECONDS
-    while run.status != "dying":
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: run.status == "dying")
     return killers
 
 
@@ -83,11 +80,8 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
     alive: list[Any] = [weakref.ref(p) for p in run.task.model.parameters()]
     alive += [weakref.ref(run._trainer.live.training), weakref.ref(run._trainer.live.checkpointer)]
     died_as = fingerprint(run.task.model.state_dict())
-    files, states, codes = (
-        chain_bytes(run.path),
-        run.saved.states(),
-        run.saved.codes(before.newest.step),
-    )
+    files, states = chain_bytes(run.path), run.saved.states()
+    codes = run.saved.codes(before.newest.step)
     after = killed(run)
     gc.collect()
     assert not any(ref() for ref in alive)
@@ -182,9 +176,8 @@ def in_a_new_process(
     task = demo_models.make_task(s.model, s.data, seed=s.seed)
     task.model.load_state_dict(codec.restore(chain, newest))
     training = demo_models.Training(task, s.optimizer, s.lr, s.momentum, s.batch_size)
-    with codec.Checkpointer(
-        chain, **s.coding.header(), restore_work=None, resume=True
-    ) as checkpoints:
+    going_on = codec.Checkpointer(chain, **s.coding.header(), restore_work=None, resume=True)
+    with going_on as checkpoints:
         for iteration in range(newest + 1, iterations + 1):
             training.iterate(iteration)
             if iteration % s.interval == 0:
@@ -200,9 +193,7 @@ def in_a_new_process(
         ("matrix-factorization", {"budget": 0.1}),
     ],
 )
-def test_it_goes_on_as_a_new_process_would(
-    make_run: MakeRun, tmp_path: Path, model: str, changes: dict[str, Any]
-) -> None:
+def test_like_a_new_process(make_run: MakeRun, tmp_path: Path, model: str, changes: Any) -> None:
     run = make_run(model, interval=2, stop_after=7, **changes)
     killed(run, 5)
     copied = tmp_path / "copied.lcc"
@@ -219,8 +210,7 @@ def test_it_goes_on_as_a_new_process_would(
     assert chain_bytes(run.path) == files
     assert fingerprint(run.task.model.state_dict()) == died_as
     assert codec.verify(run.path).ok
-    every = zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True)
-    for c, position in every:
+    for c, position in zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True):
         assert c.track == Track.of(position.track.layout, position.track.arrays).digest
         assert c.losses.restored == run.task.probe_loss(codec.restore(run.path, c.step))
     start, states = codec.restore(run.path, 0), run.saved.states()
@@ -272,7 +262,7 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
 
 
 @pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
     """A long chain: it is read once this event is set."""
     read, restarted = threading.Event(), run_module.restarted_model
 
@@ -307,8 +297,8 @@ def test_going_on_in_the_background(make_run: MakeRun, slowly: threading.Event) 
     assert codec.verify(run.path).ok
 
 
-def test_an_unexpected_error_is_shown_and_not_swallowed(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, unhandled: queue.Queue[BaseException]
+def test_an_unexpected_error(
+    make_run: MakeRun, monkeypatch: Patch, unhandled: queue.Queue[BaseException]
 ) -> None:
     def broken(*_: object) -> None:
         raise ValueError("a bug")
@@ -329,8 +319,7 @@ def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event)
     run.go_on_in_background()
     closer = threading.Thread(target=run.close)
     closer.start()
-    while run.snapshot().status != "closed":
-        time.sleep(0.001)
+    until(lambda: run.snapshot().status == "closed")
     slowly.set()
     closer.join(SECONDS)
     run.go_on_in_background(SECONDS)
@@ -340,9 +329,7 @@ def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event)
 
 
 @pytest.mark.parametrize("how", ["kill", "close"])
-def test_an_end_that_is_asked_for_while_losses_are_measured(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_an_end_while_losses_are_measured(make_run: MakeRun, monkeypatch: Patch, how: str) -> None:
     """The thread does not go to sleep over it."""
     run = make_run(stop_after=6, loss_share=1e-6)
     play_to(run, 2)
@@ -350,9 +337,7 @@ def test_an_end_that_is_asked_for_while_losses_are_measured(
 
     def slow(state: Any) -> tuple[float, float]:
         measuring.set()
-        deadline = time.monotonic() + SECONDS
-        while run.status not in ("dying", "closed") and time.monotonic() < deadline:
-            time.sleep(0.001)
+        until(lambda: run.status in ("dying", "closed"))
         return measure(state)
 
     monkeypatch.setattr(run.task, "probe_metric", slow)

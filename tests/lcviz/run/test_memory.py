@@ -18,14 +18,10 @@ from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, totals
 from lcviz.run import memory, saved_step, saved_steps
 from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
 from lcviz.run.run import Run
+from tests.lcviz.common import finished, stepped
 
 MakeRun = Callable[..., Run]
-
-
-def finished(run: Run) -> Run:
-    run.play()
-    assert run.wait(60).status == "finished"
-    return run
+Patch = pytest.MonkeyPatch
 
 
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
@@ -91,9 +87,7 @@ def test_what_cannot_be_written_or_read_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("optimizer_state", [False, True])
-def test_states_and_codes_are_the_same_from_disk(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, optimizer_state: bool
-) -> None:
+def test_states_from_disk(make_run: MakeRun, monkeypatch: Patch, optimizer_state: bool) -> None:
     settings = {"optimizer": "adam", "lr": 0.01, "optimizer_state": optimizer_state}
     held = finished(make_run(stop_after=4, **settings))
     monkeypatch.setattr(saved_steps, "IN_MEMORY", 0)
@@ -113,9 +107,7 @@ def test_states_and_codes_are_the_same_from_disk(
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_older_steps_are_the_same_from_disk(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, scope: str
-) -> None:
+def test_older_steps_from_disk(make_run: MakeRun, monkeypatch: Patch, scope: str) -> None:
     whole = finished(make_run("lenet5", scope=scope, stop_after=4)).snapshot()
     monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     run = finished(make_run("lenet5", scope=scope, stop_after=4))
@@ -127,7 +119,7 @@ def test_older_steps_are_the_same_from_disk(
         assert facts(c.alphabets) == facts(twin.alphabets)
 
 
-def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: Patch) -> None:
     """Neither by what was stored, nor by what was read."""
     monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     made: list[weakref.ref[Alphabet]] = []
@@ -162,16 +154,13 @@ class Cramped:
         return getattr(self._file, name)
 
 
-def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: Patch) -> None:
     """Alphabets stay in memory, and are stored once there is room."""
     monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     make = memory.tempfile.TemporaryFile
     monkeypatch.setattr(memory.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
     run = make_run(stop_after=5)
-    for _ in range(3):
-        run.step()
-        run.wait(60)
-    full = run.snapshot()
+    full = stepped(run, 3)
     assert all(isinstance(c.alphabets, tuple) for c in full.checkpoints)
     before = facts(full.at(2).alphabets)
     monkeypatch.setattr(Cramped, "room", None)

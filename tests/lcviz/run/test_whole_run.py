@@ -13,6 +13,7 @@ from codec import Coding
 from lcviz.run.run import Run, RunError
 from lcviz.run.whole_run import STATES_BUDGET, Replay, Trial
 from lcviz.server.runs import EXAMPLE
+from tests.lcviz.common import finished
 
 Finished = Callable[..., Run]
 
@@ -38,9 +39,7 @@ def replayed(run: Run, trial: Trial) -> tuple[Replay, list[tuple[int, float | No
     ],
     ids=str,
 )
-def test_it_is_the_run_that_would_have_had_this_setting(
-    finished_runs: Finished, changes: dict[str, object]
-) -> None:
+def test_the_run_with_this_setting(finished_runs: Finished, changes: dict[str, object]) -> None:
     """The training does not depend on the codec: bytes and restored model are the same."""
     run, other = finished_runs(bits=4), finished_runs(**changes)
     replay, found = replayed(run, Trial(other.settings.coding))
@@ -88,9 +87,7 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     assert all(np.array_equal(before[n], a) for n, a in run.saved.states(3).before.items())
 
 
-def test_old_deltas_make_room_but_for_the_one_that_is_wanted(
-    finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_deltas_make_room(finished_runs: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     run = finished_runs()
     monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.saved.states(1).nbytes)
     replay = Replay(run, Trial(Coding(1)))
@@ -114,9 +111,7 @@ ACCURACIES = {
 def test_what_the_example_teaches(make_run: Callable[..., Run]) -> None:
     """One bucket ruins the restart at first; without the track two bits never recover."""
     settings = {"interval": EXAMPLE.interval, "stop_after": 600, "batch_size": EXAMPLE.batch_size}
-    run = make_run(lr=EXAMPLE.lr, **settings)
-    run.play()
-    run.wait(300)
+    run = finished(make_run(lr=EXAMPLE.lr, **settings))
     for trial, expected in ACCURACIES.items():
         replay = Replay(run, trial)
         found = [replay.save(step, measured=step in STEPS) for step in replay.steps()]

@@ -11,6 +11,8 @@ import pytest
 
 from lcviz.server import heap
 
+Patch = pytest.MonkeyPatch
+
 # Every other of 4,000 pieces of 100 kB is freed: glibc's heap keeps those 200 MB.
 SCRIPT = """
 import numpy as np
@@ -58,15 +60,13 @@ libc.fclose(file)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_free_pages_between_held_ones_are_given_back() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=300
-    )
-    full, freed, after = map(int, done.stdout.split())
+    done = subprocess.check_output([sys.executable, "-c", SCRIPT], text=True, timeout=300)
+    full, freed, after = map(int, done.split())
     assert freed > full - 50e6
     assert after < full - 150e6
 
 
-def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_nothing_is_done(monkeypatch: Patch) -> None:
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda _name: object())  # a C library without it
     heap.give_back()
     heap.use_few()
@@ -76,7 +76,7 @@ def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     heap.use_few()
 
 
-def test_it_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_given_back_again_and_again(monkeypatch: Patch) -> None:
     given = threading.Semaphore(0)
     monkeypatch.setattr(heap, "EVERY_SECONDS", 0.001)
     monkeypatch.setattr(heap, "give_back", given.release)

@@ -14,6 +14,8 @@ from lcviz.lab.progress import Progress, Report
 from lcviz.server import jobs
 from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
 
+Patch = pytest.MonkeyPatch
+
 SECONDS = 300  # for anything awaited
 
 
@@ -48,7 +50,7 @@ def quick(part: int, progress: Progress) -> int:
 
 
 @pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs[int]]:
+def line(monkeypatch: Patch) -> Iterator[Jobs[int]]:
     monkeypatch.setattr(jobs.atexit, "register", lambda *_, **__: None)
     made: Jobs[int] = Jobs()
     yield made
@@ -125,11 +127,8 @@ def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     line.ask("b", 1, other, "you")
     line.ask("c", 1, quick, "she")
     gate.await_word()
-    assert [(line.look(x, 1).status, line.look(x, 1).ahead) for x in "abc"] == [
-        (WORKING, 0),
-        (WAITING, 1),
-        (WAITING, 2),
-    ]
+    found = [(view.status, view.ahead) for view in (line.look(name, 1) for name in "abc")]
+    assert found == [(WORKING, 0), (WAITING, 1), (WAITING, 2)]
     gate.let(2)
     other.await_word()
     assert line.look("c", 1).ahead == 1
@@ -156,7 +155,7 @@ def test_shared_by_two_and_left_by_one(line: Jobs[int], gate: Gate) -> None:
     assert gate.done == [0]
 
 
-def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: Patch) -> None:
     now = 1000.0
     clock = SimpleNamespace(**vars(time) | {"monotonic": lambda: now})
     monkeypatch.setattr(jobs, "time", clock)
@@ -179,7 +178,7 @@ def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyP
     assert line.look("c", 1).status == STOPPED
 
 
-def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: Patch) -> None:
     monkeypatch.setattr(jobs, "MAX_WAITING", 2)
     for i in range(3):
         line.ask(i, 1, gate, f"visitor {i}")
@@ -201,9 +200,7 @@ def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.Mon
         (ZeroDivisionError("oh"), "ZeroDivisionError('oh')"),
     ],
 )
-def test_errors_are_told_and_the_next_one_is_done(
-    error: Exception, message: str, line: Jobs[int], gate: Gate
-) -> None:
+def test_errors_are_told(error: Exception, message: str, line: Jobs[int], gate: Gate) -> None:
     def fails(part: int, _progress: Progress) -> int:
         if part:
             raise error
@@ -225,7 +222,7 @@ def test_errors_are_told_and_the_next_one_is_done(
     assert line.wait("a", 2, SECONDS).status == DONE
 
 
-def test_only_so_many_are_kept(line: Jobs[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_are_kept(line: Jobs[int], monkeypatch: Patch) -> None:
     monkeypatch.setattr(jobs, "MAX_KEPT", 2)
     for i in range(3):
         line.ask(i, 1, quick, "me")

@@ -12,8 +12,8 @@ from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import replays
 from lcviz.server.replays import Replays
+from tests.lcviz.common import SECONDS, stepped
 
-SECONDS = 300.0
 Finished = Callable[..., Run]
 Patch = pytest.MonkeyPatch
 
@@ -25,15 +25,12 @@ def line() -> Iterator[Replays]:
     found.close()
 
 
-def test_it_is_done_once_and_goes_on_with_the_run(
-    line: Replays, make_run: Callable[..., Run]
-) -> None:
+def test_it_goes_on_with_the_run(line: Replays, make_run: Callable[..., Run]) -> None:
     """More checkpoints of the run are saved in addition, and none twice."""
     run = make_run(stop_after=6)
     trial = Trial(Coding(1))
     for n in (1, 2, 3):
-        run.step()
-        run.wait(SECONDS)
+        stepped(run)
         found = line.look(run, trial, n, "me", SECONDS)
         assert [step.step for step in found.steps] == list(range(1, n + 1))
         assert found.is_over
@@ -42,9 +39,7 @@ def test_it_is_done_once_and_goes_on_with_the_run(
     assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
-def test_a_long_run_is_measured_at_some_steps_and_at_the_one_shown(
-    line: Replays, finished_runs: Finished, monkeypatch: Patch
-) -> None:
+def test_only_some_are_measured(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
     monkeypatch.setattr(replays, "MEASURED", 2)
     found = line.look(finished_runs(), Trial(Coding(1)), 2, "me", SECONDS)
     assert list(found.losses) == [2, 3, 6]

@@ -17,14 +17,14 @@ import demo_models
 from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs, temp_folders
 from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
+from tests.lcviz.common import finished
 
 MakeSettings = Callable[..., RunSettings]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
-def manager(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings_for: MakeSettings
-) -> Iterator[Runs]:
+def manager(monkeypatch: Patch, tmp_path: Path, settings_for: MakeSettings) -> Iterator[Runs]:
     """A manager of its own, with a cheap example, its folder in tmp_path, a cap of 3."""
     monkeypatch.setattr(runs, "EXAMPLE", settings_for(stop_after=3))
     monkeypatch.setattr(runs, "MAX_RUNS", 3)
@@ -52,6 +52,12 @@ def unwatched(run: Run, seconds: float) -> None:
     run._last_watched = time.monotonic() - seconds
 
 
+def gone(manager: Runs, run: Run) -> bool:
+    """Whether the run is closed, and nothing of it is left."""
+    status = run.snapshot().status
+    return (manager.get(run.id), status, run.path.exists()) == (None, "closed", False)
+
+
 def test_ids_are_unguessable_and_different(manager: Runs, full: list[Run]) -> None:
     ids = {run.id for run in full}
     assert len(ids) == len({run.path for run in full}) == 3
@@ -60,18 +66,14 @@ def test_ids_are_unguessable_and_different(manager: Runs, full: list[Run]) -> No
     assert {manager.get(i) for i in (None, "", "nobody", "../example", EXAMPLE_ID)} == {None}
 
 
-def test_room_is_made_from_the_longest_idle_only(
-    manager: Runs, settings: RunSettings, full: list[Run]
-) -> None:
+def test_the_longest_idle_makes_room(manager: Runs, settings: RunSettings, full: list[Run]) -> None:
     with pytest.raises(RunError, match="already holds 3 runs, its limit"):
         manager.create(settings)
     fresh, older, oldest = full
     unwatched(older, IDLE_SECONDS + 10)
     unwatched(oldest, IDLE_SECONDS + 20)
     new = manager.create(settings)
-    assert manager.get(oldest.id) is None
-    assert oldest.snapshot().status == "closed"
-    assert not oldest.path.exists()
+    assert gone(manager, oldest)
     for run in (fresh, older, new):
         assert manager.get(run.id) is run
         assert run.snapshot().status == "paused"
@@ -98,7 +100,7 @@ def test_no_room_is_made_from_a_playing_run_or_the_example(
     held.let_through(10)
 
 
-def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_racing_threads_make_one_example(manager: Runs, monkeypatch: Patch) -> None:
     """It is finished, and cannot be closed."""
     made = []
 
@@ -123,7 +125,7 @@ def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.Monk
     assert example.path.is_dir()
 
 
-def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: Patch) -> None:
     """The example is trained in a thread."""
     make, may_train = manager._new, threading.Event()
 
@@ -140,7 +142,7 @@ def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.Monke
     assert manager.get(EXAMPLE_ID) is manager.example()
 
 
-def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_getting_ready_may_fail(manager: Runs, monkeypatch: Patch) -> None:
     """Nobody waits for ever, and whoever asks for the example gets the error."""
 
     def broken(*_: object) -> None:
@@ -154,24 +156,19 @@ def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_closed_run_leaves_nothing(
-    manager: Runs, settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    manager: Runs, settings: RunSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Neither on disk nor in memory, which is given back after all of it was freed."""
-    run = manager.create(settings)
-    run.play()
-    run.wait(300)
+    run = finished(manager.create(settings))
     assert list(tmp_path.iterdir())
     held: list[tuple[int, ...]] = []
     monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.saved.with_states()))
     manager.close(run)
-    assert held == [(3,)]
-    assert manager.get(run.id) is None
-    assert (run.snapshot().status, list(tmp_path.iterdir())) == ("closed", [])
+    assert (held, list(tmp_path.iterdir())) == ([(3,)], [])
+    assert gone(manager, run)
 
 
-def test_a_run_that_cannot_start_leaves_nothing(
-    manager: Runs, settings_for: MakeSettings, tmp_path: Path
-) -> None:
+def test_a_run_that_cannot_start(manager: Runs, settings_for: MakeSettings, tmp_path: Path) -> None:
     for _ in range(5):  # more than the limit
         with pytest.raises(demo_models.DataError):
             manager.create(settings_for(batch_size=10**6))
@@ -181,9 +178,7 @@ def test_a_run_that_cannot_start_leaves_nothing(
     assert manager.create(settings_for()).snapshot().steps == (0,)
 
 
-def test_a_run_takes_another_one_s_place_once(
-    manager: Runs, settings: RunSettings, full: list[Run]
-) -> None:
+def test_a_run_takes_another_s_place(manager: Runs, settings: RunSettings, full: list[Run]) -> None:
     """Also on a full server and of several tabs; the old one stays if the new one cannot start."""
     old, *_ = full
     with pytest.raises(RunError):
@@ -192,9 +187,7 @@ def test_a_run_takes_another_one_s_place_once(
     assert old.snapshot().status == "paused"
     new = manager.create(settings, old)
     assert manager.get(new.id) is new
-    assert manager.get(old.id) is None
-    assert old.snapshot().status == "closed"
-    assert not old.path.exists()
+    assert gone(manager, old)
     for instead_of in (old, manager.example()):  # the example gives nobody its place
         with pytest.raises(RunError, match="already holds 3 runs"):
             manager.create(settings, instead_of)
@@ -214,18 +207,14 @@ def test_closing_all_leaves_nothing(manager: Runs, settings: RunSettings, tmp_pa
     assert not names & {f"run-{run.id}" for run in made}
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(
-    manager: Runs, settings_for: MakeSettings
-) -> None:
+def test_two_runs_at_once(manager: Runs, settings_for: MakeSettings) -> None:
     """Trained at the same time or alone: the same bytes."""
     together = [manager.create(settings_for(seed=seed)) for seed in (1, 2)]
     for run in together:
         run.play()
     for run in together:
         assert run.wait(300).status == "finished"
-    alone = manager.create(settings_for(seed=1))
-    alone.play()
-    alone.wait(300)
+    alone = finished(manager.create(settings_for(seed=1)))
     first, second, third = (
         [p.read_bytes() for p in sorted(run.path.glob("*.safetensors"))]
         for run in (*together, alone)

@@ -15,6 +15,8 @@ import pytest
 from lcviz.server import temp_folders
 from lcviz.server.temp_folders import TempFolder, remove_abandoned
 
+Patch = pytest.MonkeyPatch
+
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
 import time
@@ -28,7 +30,7 @@ time.sleep(60)
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(tmp_path: Path, monkeypatch: Patch) -> None:
     """Elsewhere other servers of this machine have theirs."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -44,18 +46,12 @@ def test_it_goes_with_its_owner() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such locks")
-def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_a_killed_server_left_is_removed(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(temp_folders, "FRESH_SECONDS", 0.0)
+    command = [sys.executable, "-c", HOLDS]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     living, killed = (
-        subprocess.Popen(
-            [sys.executable, "-c", HOLDS],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        )
-        for _ in range(2)
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(2)
     )
     try:
         assert living.stdout is not None

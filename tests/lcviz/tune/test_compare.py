@@ -25,6 +25,13 @@ def one_delta(case: Any, **changes: Any) -> OneDelta:
     return OneDelta("run", 7, layout_of(after), case.before, after, 5.0)
 
 
+def save_both(path: Path, case: Any, coding: Coding) -> codec.Saved:
+    """What a checkpointer says of the second of two states."""
+    with codec.Checkpointer(path, **coding.header(), restore_work=None) as checkpointer:
+        checkpointer.save(0, case.before)
+        return checkpointer.save(7, case.after)
+
+
 def test_tried_against_a_chain_of_its_own(make_case: MakeCase, tmp_path: Path) -> None:
     """The record that a checkpointer writes after a base of the track, and what it restores."""
     case = make_case(3)
@@ -33,9 +40,7 @@ def test_tried_against_a_chain_of_its_own(make_case: MakeCase, tmp_path: Path) -
     assert len(found) == 9 * 2 * 3
     for v, trial in list(found.items())[::5]:
         path = tmp_path / f"{v.describe()}.lcc"
-        with codec.Checkpointer(path, **v.header(), restore_work=None) as checkpointer:
-            checkpointer.save(0, case.before)
-            told = checkpointer.save(7, case.after)
+        told = save_both(path, case, v)
         assert told.delta is not None
         levels = sum(group.encoded.n_levels for group in told.delta.groups)
         assert (trial.nbytes, trial.buckets) == (told.nbytes, levels)
@@ -57,9 +62,7 @@ def quantized(case: Any, names: tuple[str, ...], bits: int | None) -> codec.Quan
 @pytest.mark.parametrize(
     ("bits", "scope", "coder"), [(1, "tensor", "runlength"), (None, "model", "huffman")]
 )
-def test_tensors_against_the_codec_s_stages(
-    make_case: MakeCase, bits: int | None, scope: str, coder: str
-) -> None:
+def test_against_the_stages(make_case: MakeCase, bits: int | None, scope: str, coder: str) -> None:
     case = make_case(5)
     sizes = {name: case.after[name].size for name in NAMES}
     tensors = try_one(one_delta(case), Coding(bits, scope, coder), lambda _: LOSS).tensors
@@ -82,13 +85,8 @@ def test_tensors_against_the_codec_s_stages(
 
 def test_a_budget_pays_for_the_header(make_case: MakeCase, tmp_path: Path) -> None:
     """Its tensors are those of the record that a checkpointer fits into the budget."""
-    scope = "tensor"
-    case, own = make_case(5), Coding(None, scope, "runlength", 0.2)
-    with codec.Checkpointer(
-        tmp_path / "c.lcc", None, scope, budget=own.budget, restore_work=None
-    ) as checkpointer:
-        checkpointer.save(0, case.before)
-        told = checkpointer.save(7, case.after)
+    case, own = make_case(5), Coding(None, "tensor", "runlength", 0.2)
+    told = save_both(tmp_path / "c.lcc", case, own)
     assert told.delta is not None
     tensors = try_one(one_delta(case), own, lambda _: LOSS).tensors
     bits = sum(t.bits * case.after[name].size for name, t in tensors.items() if t)

@@ -37,9 +37,8 @@ def test_every_point_is_picked_as_what_it_shows(check_figure: Check) -> None:
             trial = TRIED[coding]
             assert (x, y) == (trial.nbytes / 1000, round(100 * trial.distance, 5))
             assert line["customdata"][j][0] == coding.describe()
-            assert line["name"].startswith(
-                "whole model" if coding.scope == "model" else "each tensor"
-            )
+            scope = "whole model" if coding.scope == "model" else "each tensor"
+            assert line["name"].startswith(scope)
     assert shown == set(TRIED)
     assert picked(len(lines), 0, all_settings()) is None
     assert (a["x"], a["y"]) == ([9.8], [16.0])
@@ -63,10 +62,8 @@ def test_the_same_twice_is_one_mark_and_close_points_one_label(check_figure: Che
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_distances_that_are_nothing_or_not_finite(check_figure: Check, bad: float) -> None:
     some = {v: replace(s, distance=bad if v.bits == 1 else 0.0) for v, s in TRIED.items()}
-    one, two = Coding(1), Coding(2)
-    figure = check_figure(
-        compare_panel(DELTA, some, {"A": (one, some[one]), "B": (two, some[two])})
-    )
+    a, b = ((coding, some[coding]) for coding in (Coding(1), Coding(2)))
+    figure = check_figure(compare_panel(DELTA, some, {"A": a, "B": b}))
     assert figure["data"][0]["y"] == [None, *8 * [0.001]]
     assert [n["text"] for n in figure["layout"]["annotations"]] == ["<b>B</b>"]
 
@@ -85,7 +82,5 @@ def test_a_row_for_each_tensor() -> None:
     table = tensors_table({"w": 400, "b": 9}, {"A": a, "B": b})
     assert table.iloc[0, :4].tolist() == ["w", 400, 1.235, 2.0]
     assert table["A, left as it was, %"][0] == 75.1
-    assert table.iloc[:, 2:].isna().to_numpy().tolist() == [
-        [False, False, False, True, False, False],
-        [True] * 6,
-    ]
+    missing = table.iloc[:, 2:].isna().to_numpy().tolist()
+    assert missing == [[False, False, False, True, False, False], [True] * 6]

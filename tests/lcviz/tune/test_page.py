@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 import codec
 from codec import Coding
@@ -23,19 +22,18 @@ from lcviz.lab.workload import Workload, workload
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
-from lcviz.server.allowed_paths import FOLDERS
 from lcviz.text import kept_text
 from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.answer import answer
 from lcviz.tune.page_recommend import changes
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
-from lcviz.ui.live_settings import checkpoint_parameters
+from lcviz.ui.live_settings import checkpoint_parameters, training_parameters
 from lcviz.ui.snippet import in_a_loop
+from tests.lcviz.common import SECONDS, files
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 Tuning = Callable[..., Any]
 Patch = pytest.MonkeyPatch
 FEW = Grid((1, 3), (), ("model",), ("runlength",), (1, 2), distances=()).settings
@@ -66,15 +64,6 @@ OWN = {"tune_source": "own files"}
 NAMES = [f"{i}.safetensors" for i in range(40)]
 
 
-def title(page: Any) -> str:
-    (found,) = page.texts("title")
-    return str(found)
-
-
-def said(page: Any) -> str:
-    return "\n".join(page.texts("markdown"))
-
-
 def of_run(run: Run, **changes: Any) -> Sweep:
     s = run.settings
     trained = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
@@ -97,7 +86,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     (found,) = session.all_jobs().look(sweep, 1).finished_parts
     of_rework = answer(found.value, "rework", 3.0)
     assert (page.charts, page.at.title[0].proto.help) == ({"frontier"}, of_rework.tuned.because)
-    assert title(page) == f"Tune: {of_rework.headline}"
+    assert page.title == f"Tune: {of_rework.headline}"
     parameters = dict(parse_qsl(page.at.get("page_link")[0].proto.query_string))
     assert of_rework.tuned.recommended is not None
     best = of_rework.tuned.recommended.setting
@@ -105,13 +94,13 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     page.unfold("own-training")
     assert [c.value for c in page.at.code] == [in_a_loop(best)]
     page.set("number_input", "tune_rework", 101.0)
-    assert ":red[:material/error: Enter a number from 0.1 to 100.]" in said(page)
-    assert title(page) == "Tune: which setting should I use?"
+    assert page.shows(":red[:material/error: Enter a number from 0.1 to 100.]")
+    assert page.title == "Tune: which setting should I use?"
     assert not page.texts("warning") + page.at.get("page_link")
     page.set("number_input", "tune_rework", 0.1)
     assert page.texts("warning") == [choose(found.value, "rework", 0.1).because]
     page.set("segmented_control", "tune_want_True", "size")
-    assert title(page) == f"Tune: {answer(found.value, 'size', 0.05).headline}"
+    assert page.title == f"Tune: {answer(found.value, 'size', 0.05).headline}"
     assert not page.at.button  # nothing was done again
     assert tuning(**MODEL).charts == {"frontier"}
     assert not tuning(**MODEL, tune_wide="all").charts
@@ -126,66 +115,49 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     assert at.number_input(key="iterations").value == 48
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        Setting(Coding(None, "tensor", "huffman", 0.075), 10),
-        Setting(Coding(8, "tensor", "huffman"), 2),
-    ],
-)
-def test_every_setting_can_stand_in_live_s_link(setting: Setting, live: Callable[..., Any]) -> None:
+def test_a_budget_can_stand_in_live_s_link(live: Callable[..., Any]) -> None:
+    setting = Setting(Coding(None, "tensor", "huffman", 0.075), 10)
     at = live(**checkpoint_parameters(setting), details="false").at
-    assert at.segmented_control(key="scope").value == setting.coding.scope
-    assert at.segmented_control(key="coder").value == setting.coding.coder
-    assert at.number_input(key="interval").value == setting.interval
-    if setting.coding.budget is None:
-        assert at.select_slider(key="bits").value == setting.coding.bits
-    else:
-        assert at.number_input(key="budget").value == 7.5
+    assert at.segmented_control(key="scope").value == "tensor"
+    assert at.segmented_control(key="coder").value == "huffman"
+    assert at.number_input(key="interval").value == 10
+    assert at.number_input(key="budget").value == 7.5
 
 
-def test_the_run_on_live_is_answered_before_anyone_asks(
-    tuning: Tuning, create: Callable[..., Run], live: Callable[..., Any]
-) -> None:
+def test_the_run_on_live_is_answered_unasked(tuning: Tuning, create: Callable[..., Run]) -> None:
     """Of the example and of a run of one's own, each with what it would change there."""
     example = session.all_runs().example()
     page = finished(tuning(), of_run(example))
     best = answer(recorded(), "rework", 3.0)
     assert best.tuned.recommended is not None
-    assert title(page) == f"Tune: {best.headline}"
-    assert page.charts == {"frontier"}
-    assert not page.at.button
-    assert changes(best.tuned.recommended.setting, example.settings) in said(page)
+    assert page.title == f"Tune: {best.headline}"
+    assert (page.charts, page.buttons) == ({"frontier"}, [])
+    assert page.shows(changes(best.tuned.recommended.setting, example.settings))
     assert page.texts("caption")[0].startswith("The example: ")
 
     run = create(lr=0.03, seed=7, bits=5)
     page = finished(tuning(run), of_run(run))
     assert page.texts("caption")[0].startswith("Your run: ")
-    assert "5 bits → " in said(page)
-    link, *_ = page.at.get("page_link")
-    given = dict(parse_qsl(link.proto.query_string))
-    at = live(**given | {"details": "false"}).at
-    assert at.number_input(key="lr_logistic-regression_sgd").value == 0.03
-    assert at.number_input(key="seed").value == 7
-    assert at.number_input(key="iterations").value == run.settings.stop_after
+    assert page.shows("5 bits → ")
+    given = dict(parse_qsl(page.at.get("page_link")[0].proto.query_string))
+    s = run.settings
+    assert training_parameters(s.workload, s.stop_after, 7).items() <= given.items()
 
 
-def test_a_recording_until_the_example_s_answer_is_there(
-    tuning: Tuning, held: threading.Event, monkeypatch: Patch
-) -> None:
+def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch: Patch) -> None:
     """Of the example with its usual settings alone."""
     sweep = of_run(session.all_runs().example())  # these tests' example is a short one
     monkeypatch.setattr(page_recommend, "SWEEP", sweep)
     recording = answer(recorded(), "rework", 3.0)
     page = tuning()
-    assert (title(page), page.charts) == (f"Tune: {recording.headline}", {"frontier"})
-    assert "`python -m lcviz.record_example`" in said(page)
+    assert (page.title, page.charts) == (f"Tune: {recording.headline}", {"frontier"})
+    assert page.shows("`python -m lcviz.record_example`")
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
     held.set()
     page = finished(page, sweep)
     assert page.charts == {"frontier"}
-    assert "Recorded" not in said(page)
+    assert not page.shows("Recorded")
 
     runs = session.all_runs()
     monkeypatch.setattr(runs, "get", lambda _: None)
@@ -195,17 +167,15 @@ def test_a_recording_until_the_example_s_answer_is_there(
     assert page.texts("caption")[0].startswith("The example: ")
 
 
-def test_what_the_visitor_stopped_does_not_begin_again(
-    tuning: Tuning, held: threading.Event
-) -> None:
+def test_what_was_stopped_does_not_begin_again(tuning: Tuning, held: threading.Event) -> None:
     sweep = of_run(session.all_runs().example())
     page = tuning()
-    assert keys(page) == ["tune-run-stop"]
+    assert page.buttons == ["tune-run-stop"]
     finished(page.click("tune-run-stop"), sweep)
-    assert (keys(page.run()), page.texts("info")) == (["tune-run-start"], ["Stopped."])
+    assert (page.run().buttons, page.texts("info")) == (["tune-run-start"], ["Stopped."])
     assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
     other = tuning()  # has not stopped it
-    assert keys(other) == ["tune-run-stop"]
+    assert other.buttons == ["tune-run-stop"]
     held.set()
     assert finished(other, sweep).charts == {"frontier"}
 
@@ -229,13 +199,11 @@ def test_what_failed_does_not_begin_again(status: str, tuning: Tuning, monkeypat
     assert (session.all_jobs().look(sweep, 1).status, len(asked)) == (status, 1)
 
 
-def test_a_full_line_leaves_the_button(
-    tuning: Tuning, held: threading.Event, monkeypatch: Patch
-) -> None:
+def test_a_full_line(tuning: Tuning, held: threading.Event, monkeypatch: Patch) -> None:
     tuning(**MODEL).click("tune-asked-start")
     monkeypatch.setattr(jobs, "MAX_WAITING", 0)
     page = tuning()
-    assert keys(page) == ["tune-run-start"]
+    assert page.buttons == ["tune-run-start"]
     assert "is full" in page.click("tune-run-start").texts("error")[0]
 
 
@@ -270,9 +238,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     page.run()
     best, default = answer(found.value, "distance", 0.2).tuned.recommended, Coding.safe()
     assert best is not None
-    assert any(
-        t.startswith(f"The codec's default, {kept_text(default)}: ") for t in page.texts("markdown")
-    )
+    assert page.shows(f"The codec's default, {kept_text(default)}: ")
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
     assert "for every checkpoint" in page.at.title[0].proto.help
@@ -295,60 +261,28 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
     assert left_out in page.at.title[0].proto.help
     (own / NAMES[2]).unlink()
     page = tuning(**OWN, tune_own=str(own))
-    assert "too few. Open 3 or more." in said(page)
+    assert page.shows("too few. Open 3 or more.")
     assert page.at.button(key="tune-asked-start").disabled
 
 
 def test_own_files_with_what_no_chain_holds(tuning: Tuning, tmp_path: Path) -> None:
     """It is left out, as on Export."""
-    for i in range(3):
-        state = {"model": {"w": torch.arange(90.0) * i}, "kind": torch.float32}
-        torch.save(state, tmp_path / f"{i}.pt")
-    page = tuning(**OWN, tune_own=str(tmp_path))
+    models = ({"w": torch.arange(90.0) * i} for i in range(3))
+    files(tmp_path, ({"model": model, "kind": torch.float32} for model in models))
+    page = tuning(**OWN, tune_own=tmp_path)
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page.click("tune-asked-start")).status == jobs.DONE
     limit = page.run().at.number_input(key="tune_distance")
     assert limit.value == Coding.safe().distance  # as near as the codec's default keeps each save
 
 
-def test_uploads_are_tried_out_and_stay_for_export(
-    tuning: Tuning, own: Path, page_of: Callable[[AppTest], Any]
-) -> None:
+def test_uploads(tuning: Tuning, own: Path) -> None:
     page = tuning(**OWN, tune_distance="1")
     given = [(f.name, f.read_bytes(), "") for f in map(own.joinpath, NAMES[:7])]
     page.set("file_uploader", "own_upload_0", given)
     assert page.texts("caption")[0].startswith("7 files, steps 0–6 every 1, ")
-    of_own(page.click("tune-asked-start"))
-    assert page.run().charts == {"frontier"}
-
-    def script() -> None:
-        from lcviz.export import page as export
-
-        export.page()
-
-    other = AppTest.from_function(script, default_timeout=SECONDS)
-    other.query_params["export_source"] = "Files of mine"
-    for name in ("own-turn", "own-uploaded", "own-opened"):
-        other.session_state[name] = page.at.session_state[name]
-    assert any("**7 checkpoints**" in text for text in page_of(other).run().texts("markdown"))
-    page.click("own-close")
-    assert not page.charts
-    assert page.at.button(key="tune-asked-start").disabled
-
-
-def test_a_path_given_on_one_page_stands_on_the_other(
-    tuning: Tuning, own: Path, monkeypatch: Patch
-) -> None:
-    """Unless the link has another, or the server opens it for no visitor."""
-    page = tuning()
-    page.at.session_state["own-path"] = ("export_path", str(own))
-    page.set("segmented_control", "tune_source", "own")
-    assert page.at.text_input(key="tune_own").value == str(own)
-    assert page.texts("caption")[0].startswith("40 files")
-    monkeypatch.setenv(FOLDERS, str(own / "other"))
-    page = tuning(**OWN, tune_own=str(own))
-    assert "is in none of the folders" in page.texts("error")[0]
-    assert page.at.button(key="tune-asked-start").disabled
+    assert not page.at.button(key="tune-asked-start").disabled
+    assert page.click("own-close").at.button(key="tune-asked-start").disabled
 
 
 @pytest.fixture
@@ -364,7 +298,3 @@ def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     monkeypatch.setattr(Sweep, "try_out", slow)
     yield go_on
     go_on.set()
-
-
-def keys(page: Any) -> list[str]:
-    return [b.key for b in page.at.button]

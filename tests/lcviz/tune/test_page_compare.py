@@ -18,23 +18,19 @@ from lcviz.tune import page_compare
 from lcviz.tune.compare import OneDelta, Trial, try_all, try_one
 from lcviz.tune.compare_figure import headline, tensors_table
 from lcviz.ui import session
+from tests.lcviz.common import stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
-SECONDS = 60
 Tuning = Callable[..., Any]
 Create = Callable[..., Run]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
 def comparing(tuning: Tuning) -> Tuning:
     """Compare, of a run or of the example: comparing(run, tune_a_bits="3")."""
     return partial(tuning, tune_view="Compare")
-
-
-def step(run: Run) -> None:
-    run.step()
-    run.wait(SECONDS)
 
 
 def newest(run: Run) -> OneDelta:
@@ -52,7 +48,7 @@ def tried(run: Run, a: Coding, b: Coding) -> tuple[Trial, Trial]:
 def check(page: Any, run: Run, a: Coding, b: Coding) -> None:
     """The title, the marks and the table of tensors are those of these two settings."""
     one, other = tried(run, a, b)
-    assert page.texts("title") == [f"Tune: {headline(one, other)}"]
+    assert page.title == f"Tune: {headline(one, other)}"
     marks = page.figure("compare")["data"][6:]
     assert [m["customdata"][0][0] for m in marks] == [a.describe(), b.describe()]
     sizes = {t.name: t.size for t in newest(run).layout.tensors if t.lossy}
@@ -60,7 +56,7 @@ def check(page: Any, run: Run, a: Coding, b: Coding) -> None:
     assert table.equals(tensors_table(sizes, {"A": one, "B": other}))
 
 
-def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: Patch) -> None:
     """Every control changes what is shown; what was tried before is not tried again."""
     page, run = comparing(), session.all_runs().example()
     assert page.charts == {"compare"}
@@ -87,12 +83,8 @@ def test_a_b_and_every_setting(comparing: Tuning, monkeypatch: pytest.MonkeyPatc
     page.set("segmented_control", "tune_a_coder", "huffman")
     check(page, run, Coding(8, "model", "huffman"), Coding(3, "tensor"))
     page.set("segmented_control", "tune_b_keep", "budget").set("number_input", "tune_b_budget", 8.0)
-    check(
-        page,
-        run,
-        Coding(8, "model", "huffman"),
-        Coding(None, "tensor", budget=0.08, quantizer="uniform"),
-    )
+    budget = Coding(None, "tensor", budget=0.08, quantizer="uniform")
+    check(page, run, Coding(8, "model", "huffman"), budget)
 
 
 def by_line(found: dict[Coding, Trial]) -> list[Trial]:
@@ -110,7 +102,7 @@ def test_a_link_reopens_it(comparing: Tuning) -> None:
 
 
 def test_the_same_twice(comparing: Tuning) -> None:
-    assert comparing(tune_b_bits="2").texts("title") == [f"Tune: {page_compare.SAME}"]
+    assert comparing(tune_b_bits="2").title == f"Tune: {page_compare.SAME}"
 
 
 def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) -> None:
@@ -122,13 +114,12 @@ def test_a_wrong_number_and_a_small_budget_leave_the_picture(comparing: Tuning) 
     page.set("number_input", "tune_b_budget", 0.5)  # a header takes more
     (error,) = page.texts("error")
     assert error.startswith("B cannot encode this delta.")
-    assert page.texts("title") == [f"Tune: {page_compare.QUESTION}"]
-    assert [m["customdata"][0][0] for m in page.figure("compare")["data"][6:]] == [
-        Coding(2).describe()
-    ]
+    assert page.title == f"Tune: {page_compare.QUESTION}"
+    marks = page.figure("compare")["data"][6:]
+    assert [m["customdata"][0][0] for m in marks] == [Coding(2).describe()]
 
 
-def test_a_click_becomes_b(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_click_becomes_b(comparing: Tuning, monkeypatch: Patch) -> None:
     page, run = comparing(), session.all_runs().example()
     chosen = Coding(5, "tensor", "huffman")
     monkeypatch.setattr(page_compare, "picked", lambda line, point, _: chosen)
@@ -154,18 +145,18 @@ def test_it_follows_the_run(comparing: Tuning, create: Create) -> None:
     (told,) = page.texts("info")
     assert "its base only" in told
     for _ in range(2):
-        step(run)
+        stepped(run)
         check(page.run(), run, Coding(2), Coding(3))
 
 
-def test_states_that_are_no_longer_kept(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_no_longer_kept(comparing: Tuning, monkeypatch: Patch) -> None:
     monkeypatch.setattr(SavedSteps, "states", lambda *_: None)
     page = comparing()
     assert page.texts("info") == [page_compare.GONE]
     assert not page.charts
 
 
-def test_a_failure_is_told(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told(comparing: Tuning, monkeypatch: Patch) -> None:
     def fails(*_: Any) -> None:
         raise codec.SettingsError("there is no room")
 
@@ -174,45 +165,41 @@ def test_a_failure_is_told(comparing: Tuning, monkeypatch: pytest.MonkeyPatch) -
     assert "there is no room" in error
 
 
-def test_what_is_shown_stays_while_the_run_plays(
-    comparing: Tuning, create: Create, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_stays_while_it_plays(comparing: Tuning, create: Create, monkeypatch: Patch) -> None:
     """A figure that is drawn anew flickers: until the newest step is asked for, or a pause."""
     run = create(stop_after=8)
-    step(run)
+    stepped(run)
     page = comparing(run)
     shown = page.figure("compare")
     with monkeypatch.context() as playing:
         playing.setattr(page_compare, "PLAYING", run.snapshot().status)  # as if it still played
         page.run()
-        assert "tune-newest" not in [b.key for b in page.at.button]  # it is the newest
-        step(run)
+        assert "tune-newest" not in page.buttons  # it is the newest
+        stepped(run)
         assert page.run().figure("compare") == shown
         assert "Step 1; the run goes on." in page.texts("markdown")
         newer = page.click("tune-newest").figure("compare")
         assert newer != shown
-        step(run)
+        stepped(run)
         assert page.run().figure("compare") == newer
     assert page.run().figure("compare") != newer
 
 
-def test_a_step_that_changed_nothing_and_one_without_codes(
-    comparing: Tuning, create: Create
-) -> None:
+def test_a_step_without_changes_and_one_without_codes(comparing: Tuning, create: Create) -> None:
     """A learning rate so small that no weight moves; then every value becomes NaN."""
     run = create()
-    step(run)
+    stepped(run)
     states = run.saved.states()
     assert states is not None
     for name, array in states.live.items():
         array[...] = states.before[name]
     page = comparing(run)
-    assert "as near to what was trained" in page.texts("title")[0]
+    assert "as near to what was trained" in page.title
     (table,) = (t.value for t in page.at.dataframe)
     assert (table["A, left as it was, %"] == 100).all()
     for array in states.live.values():
         array[...] = np.nan  # all is stored whole, and comes back as it was
     page = comparing(run)
-    assert page.texts("title") == [f"Tune: {headline(*tried(run, Coding(2), Coding(3)))}"]
+    assert page.title == f"Tune: {headline(*tried(run, Coding(2), Coding(3)))}"
     (table,) = (t.value for t in page.at.dataframe)
     assert table.iloc[:, 2:].isna().to_numpy().all()

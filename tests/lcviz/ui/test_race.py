@@ -55,9 +55,7 @@ def test_on_the_trend_it_ends_at_the_price(seeds: Seeds) -> None:
     assert "LC Huffman after 0.4" in drawn["text"]
     assert "TOPN not within 4 iterations" in drawn["text"]
     assert race_picture(seeds[0], 80).table["SCAR"].tolist()[:3] == ["2.30000", "2.05000", ""]
-    assert (
-        "before" not in race_picture(seeds[0], 80).table
-    )  # of this recording nothing before the crash is known
+    assert "before" not in race_picture(seeds[0], 80).table  # nothing is known of it
 
 
 def test_as_measured(seeds: Seeds) -> None:
@@ -72,9 +70,8 @@ def test_as_measured(seeds: Seeds) -> None:
 
 def test_what_was_not_saved_is_repeated_first(seeds: Seeds) -> None:
     """The line begins with the restored checkpoint, and is not back before the crash is reached."""
-    losses = Race(
-        (2.0, 1.9, 1.8), (2.0, 1.8, 1.6), (2.6, 2.3, 2.05, 1.95), (2.7, 2.4, 2.0), (2.5, 2.2, 2.0)
-    )
+    calm, restored = ((2.0, 1.9, 1.8), (2.0, 1.8, 1.6)), (2.6, 2.3, 2.05, 1.95)
+    losses = Race(*calm, restored, (2.7, 2.4, 2.0), (2.5, 2.2, 2.0))
     late = replace(seeds[0][1], race=losses, since=2, capped=True).after(losses.restored)
     assert late.rework == pytest.approx(2.25)
     assert (late.rework_raw, late.since) == (3, 2)

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 import codec
 from codec.scheme.prefix import PrefixCode
 from lcviz.ui.picture import SCHEME
-from tests.docs.pages import ROOT
 from tests.node import in_node
 
 Floats = NDArray[np.float32]
 
-GOLDEN = ROOT / "tests/golden"
 CODERS = ("huffman", "runlength")
 RUNS_A_BATCH = 100
 STEPS = 4
@@ -146,50 +144,6 @@ def test_what_is_not_finite_is_refused() -> None:
         states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
         with pytest.raises(AssertionError, match="NaN and infinity have no bucket"):
             answers_of([(states, 2, "huffman")])
-
-
-# The codes of an alphabet of a record, with its number of symbols, coder and last table.
-ENCODE = """alphabets => alphabets.map(([codes, k, coder, last]) => {
-    const counts = new Array(k).fill(0);
-    for (const code of codes) counts[code] += 1;
-    const table = last && tableOf(Uint8Array.from(last[0]), last[1]);
-    const quantized = { codes: Uint16Array.from(codes), counts };
-    const encoded = encodeCodes(quantized, coder, table);
-    return [[...encoded.table.lengths], encoded.table.classes, encoded.reused,
-            [...encoded.streams], [...encoded.words]];
-})"""
-
-
-def test_the_golden_chains() -> None:
-    """Their bits on disk, from the codes that they hold."""
-    alphabets, expected = [], []
-    for path in sorted(GOLDEN.glob("*.lcc")):
-        tables: dict[tuple[str, ...], PrefixCode] = {}
-        for position in codec.Chain(path).every_step():
-            if position.delta is None:
-                tables = {}  # a base: tables begin anew
-                continue
-            for group in position.delta.groups:
-                encoded, coder = group.encoded, position.delta.coding.coder
-                code = encoded.payload
-                if not isinstance(code, PrefixCode) or coder not in CODERS:
-                    continue
-                names = (position.delta.coding.scope, *(t.name for t in group.tensors))
-                last = tables.get(names)
-                if code.cached and last is None:
-                    continue  # its table is a base's
-                tables[names] = code
-                if encoded.k > 511:  # more than the page has
-                    continue
-                table = last and [last.table.lengths.tolist(), last.table.classes]
-                alphabets.append([codec.decode(encoded).codes.reshape(-1).tolist(), encoded.k])
-                alphabets[-1] += [coder, table]
-                lengths, classes = code.table.lengths.tolist(), code.table.classes
-                parts = code.cached, code.streams.tolist(), code.words.tolist()
-                expected.append([lengths, classes, *parts])
-    assert len(expected) > 10
-    for answer, one in zip(in_node(SCHEME, ENCODE, alphabets), expected, strict=True):
-        assert answer == one
 
 
 # A change in equal steps of a size: its codes, levels and bits.

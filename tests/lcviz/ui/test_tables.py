@@ -52,9 +52,8 @@ def _whole_page(name: str) -> None:
 def test_one_switch_stands_at_the_end_of_each_page_with_pictures(name: str) -> None:
     at = AppTest.from_function(_whole_page, args=(name,), default_timeout=60).run()
     assert not at.exception
-    assert [t.key for t in at.toggle].count("tables") == (
-        name not in ("live", "glossary", "export")
-    )
+    pictures = name not in ("live", "glossary", "export")
+    assert [t.key for t in at.toggle].count("tables") == pictures
 
 
 def test_a_short_one_is_text_with_grouped_numbers() -> None:
@@ -70,8 +69,6 @@ def test_a_long_one_scrolls_and_groups_whole_numbers() -> None:
     at = AppTest.from_function(_long).run()
     assert not at.exception
     (table,) = at.dataframe
-    columns = json.loads(table.proto.columns)
-    assert {
-        name: c["type_config"]["format"] for name, c in columns.items() if "type_config" in c
-    } == {"step": "localized"}
+    configs = {k: c.get("type_config") for k, c in json.loads(table.proto.columns).items()}
+    assert {k: config["format"] for k, config in configs.items() if config} == {"step": "localized"}
     assert isinstance(table.value, pd.DataFrame)

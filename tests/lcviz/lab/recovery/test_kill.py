@@ -68,12 +68,8 @@ def test_lc_from_its_chain_is_lc_saved_again(crash: Crash, found: Raced) -> None
     (again,) = fail_and_recover(OF, 2, [lc(Coding(2))], Protocol(LAST, INTERVAL, CAP), unreported)
     ours = found.outcomes[-1]
     assert ours.method == crash.ours
-    assert (ours.rework, ours.rework_raw, ours.capped) == (
-        again.rework,
-        again.rework_raw,
-        again.capped,
-    )
-    assert (ours.distance, ours.loss_restored) == (again.distance, again.loss_restored)
+    for name in ("rework", "rework_raw", "capped", "distance", "loss_restored"):
+        assert getattr(ours, name) == getattr(again, name), name
     assert ours.race.restored == again.race.restored
     assert ours.nbytes == pytest.approx(again.nbytes, rel=0.05)  # its names are longer
 
@@ -95,9 +91,7 @@ def test_the_chain_is_only_read(crash: Crash, found: Raced) -> None:
     assert codec.Chain(crash.ours.chain).steps == (0, 3, 6, 9, 12)
 
 
-def test_what_comes_later_in_the_chain_is_not_looked_at(
-    crash: Crash, found: Raced, tmp_path: Path
-) -> None:
+def test_later_records_are_not_looked_at(crash: Crash, found: Raced, tmp_path: Path) -> None:
     """The run may go on while its race is under way."""
     longer = crash_of(tmp_path / "run.lcc")
     with codec.Checkpointer(longer.ours.chain, bits=2, restore_work=None, resume=True) as goes_on:

@@ -13,6 +13,7 @@ from lcviz.lab.recovery.methods import Method, methods_at
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries
 from lcviz.lab.workload import workload
+from tests.lcviz.common import files as saved_files
 
 ITERATIONS = 12
 METHODS = (Method("full"), *methods_at(0.05))
@@ -54,9 +55,7 @@ def test_the_lab_s_model_that_the_tensors_fit_gives_the_loss(found: LastState) -
     assert 0 < found.restored[-1].lost < 0.1
 
 
-def test_weights_alone_fit_too_and_those_of_another_training_do_not(
-    files: Path, tmp_path: Path
-) -> None:
+def test_weights_alone_fit_those_of_another_training_do_not(files: Path, tmp_path: Path) -> None:
     for i in (0, 6, 12):
         weights = torch.load(files / f"{i}.pt")["model"]
         torch.save(weights, tmp_path / f"{i}.pt")
@@ -83,8 +82,7 @@ def test_a_loss_of_one_s_own_gets_the_state_as_it_was_saved(tmp_path: Path) -> N
 
 
 def test_states_that_cannot_be_compared(tmp_path: Path) -> None:
-    for i, last in enumerate((torch.ones(900), torch.zeros(900), torch.ones(800))):
-        torch.save({"w": last}, tmp_path / f"{i}.pt")
+    saved_files(tmp_path, ({"w": w} for w in (torch.ones(900), torch.zeros(900), torch.ones(800))))
     with pytest.raises(SettingsError, match="checkpoint 2 differ from those of the first one"):
         crash_at_last(OwnSeries([tmp_path]), METHODS)
     torch.save({"w": torch.full((900,), float("nan"))}, tmp_path / "2.pt")

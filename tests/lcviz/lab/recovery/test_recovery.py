@@ -20,6 +20,7 @@ from lcviz.lab.recovery.recovery import (
     fail_repeatedly,
 )
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
 METHODS = [
     Method("full"),
@@ -38,12 +39,9 @@ def outcomes() -> dict[str, Outcome]:
     return {o.method.name: o for o in found}
 
 
-def test_names(outcomes: dict[str, Outcome]) -> None:
+def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:
     lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, steps, per tensor"]
     assert list(outcomes) == ["full", "SCAR", "TOPN", *lc]
-
-
-def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:
     full = outcomes["full"]
     assert (full.rework, full.rework_raw, full.capped, full.distance) == (0, 0, False, 0)
     assert full.loss_restored == full.loss_before
@@ -51,22 +49,19 @@ def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:
 
 
 def test_less_is_farther(outcomes: dict[str, Outcome]) -> None:
-    assert 0 < outcomes["LC run-length"].distance < outcomes["TOPN"].distance < 1
-    assert outcomes["TOPN"].distance < outcomes["SCAR"].distance < 1
+    distances = [outcomes[name].distance for name in ("full", "LC run-length", "TOPN", "SCAR")]
+    assert sorted({*distances, 1.0}) == [*distances, 1.0]
     for outcome in outcomes.values():
         assert outcome.seed == 3
-        assert outcome.save_seconds > 0
-        assert outcome.seconds > 0
+        assert min(outcome.save_seconds, outcome.seconds) > 0
         assert outcome.nbytes == pytest.approx(outcome.share * 4 * 6300)
         if outcome.method.share:
             assert outcome.share <= 0.1
 
 
 def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
-    calls: list[tuple[int, int]] = []
-    report = as_report(lambda done, total: calls.append((done, total)))
-    of = workload("matrix-factorization")
-    again = fail_and_recover(of, 3, METHODS[1:4:2], SHORT, report)
+    calls, of = Calls(), workload("matrix-factorization")
+    again = fail_and_recover(of, 3, METHODS[1:4:2], SHORT, as_report(calls))
     for outcome in again:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
         assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
@@ -74,14 +69,6 @@ def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
     assert (done, {total for _, total in calls}) == (sorted(done), {done[-1]})
     (other,) = fail_and_recover(of, 4, METHODS[1:2], replace(SHORT, cap=1))
     assert other.loss_before != again[0].loss_before
-
-
-def test_an_interval_loses_what_came_after_it() -> None:
-    protocol = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
-    (full,) = fail_and_recover(workload("matrix-factorization"), 0, METHODS[:1], protocol)
-    assert (full.rework, full.capped, full.since) == (2, False, 2)  # exact: no more than that
-    assert 0 < full.distance < 1
-    assert full.loss_restored > full.loss_before
 
 
 def test_what_never_comes_back_is_capped() -> None:
@@ -123,15 +110,8 @@ def test_a_method_gives_back_what_it_tracks(method: Method, tmp_path: Path) -> N
 def test_failing_again_and_again() -> None:
     """Against the same told step by step; with whole checkpoints nothing is lost."""
     of = workload("matrix-factorization")
-    calls: list[tuple[int, int]] = []
-    full, ours = fail_repeatedly(
-        of,
-        1,
-        [Method("full"), lc(Coding(1))],
-        2,
-        9,
-        as_report(lambda done, total: calls.append((done, total))),
-    )
+    calls, methods = Calls(), [Method("full"), lc(Coding(1))]
+    full, ours = fail_repeatedly(of, 1, methods, 2, 9, as_report(calls))
     assert calls == [(n, 27) for n in range(1, 28)]
     assert full.metric == full.undisturbed == ours.undisturbed
     training = of.training(1)

@@ -34,9 +34,7 @@ def test_it_is_the_lab_s_experiment(seeds: list[tuple[Outcome, ...]]) -> None:
     assert all(o.share <= 0.1 for o in again[1:])
 
 
-def test_races_are_the_losses_of_trainings_told_step_by_step(
-    seeds: list[tuple[Outcome, ...]],
-) -> None:
+def test_races_are_the_losses_of_trainings(seeds: list[tuple[Outcome, ...]]) -> None:
     """The undisturbed one, and the one restored from a full checkpoint of iteration 10."""
 
     def losses(seed: int, last: int) -> list[float]:
@@ -54,7 +52,8 @@ def test_races_are_the_losses_of_trainings_told_step_by_step(
     means = [np.mean(plain[t - 2 : t + 3]) for t in range(12, 28)]
     assert race.trend == pytest.approx(means)
     assert list(race.restored) == plain[10:14]  # at 12 it is back
-    assert (full.rework, full.rework_raw, full.since) == (2, 2, 2)
+    assert (full.rework, full.rework_raw, full.since, full.capped) == (2, 2, 2, False)
+    assert 0 < full.distance < 1  # what came after the last save is lost
     assert full.on_trend[2:] == pytest.approx(race.trend[:2])
     assert full.on_trend[:2] == pytest.approx(race.trend_before[:2])
     assert (race.restored[0], race.undisturbed[0]) == (full.loss_restored, full.loss_before)

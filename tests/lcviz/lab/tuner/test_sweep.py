@@ -14,6 +14,7 @@ from lcviz.lab.tuner.candidates import Grid
 from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep
 from lcviz.lab.tuner.tuner import choose, tune
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
 
 def test_a_choice_or_every_setting() -> None:
@@ -57,8 +58,7 @@ def test_checkpoints_of_one_s_own(own: Path, monkeypatch: pytest.MonkeyPatch) ->
     for i in range(8, 40):
         (own / f"{i}.safetensors").unlink()
     sweep = Sweep("", "digest", opened=Opened(own))
-    told: list[tuple[int, int]] = []
-    found = sweep.try_out(lambda done, total: told.append((done, total)))
+    found = sweep.try_out(told := Calls())
     assert told[-1] == (8, 8)
     chosen = choose(found, "distance", 0.2, sweep.candidate_settings)
     assert chosen == tune(OwnSeries([own]), "distance", 0.2, sweep.candidate_settings)

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,21 +20,23 @@ from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay
-from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Grid, Setting
+from lcviz.lab.tuner.candidates import Candidate, Grid, Setting
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
+from tests.lcviz.common import Calls
 
-FEW = Grid(
-    bits=(1, 2, 3, None),
-    budgets=(0.1,),
-    scopes=("model",),
-    coders=("runlength",),
-    intervals=(1, 4),
-    quantizers=("uniform",),
-    distances=(0.3,),
-).settings
 SERIES = TrainedSeries(workload("logistic-regression"), 0, 48)
+
+
+def settings(bits: Any, budgets: Any = (), intervals: Any = (1,), **more: Any) -> list[Setting]:
+    """Every combination of these, of the whole model with run lengths."""
+    few: dict[str, Any] = {"scopes": ("model",), "coders": ("runlength",), "distances": ()}
+    return Grid(bits, budgets, intervals=intervals, **few | more).settings
+
+
+UNIFORM = {"quantizers": ("uniform",)}
+FEW = settings((1, 2, 3, None), (0.1,), (1, 4), distances=(0.3,), **UNIFORM)
 
 
 @pytest.fixture(scope="module")
@@ -115,15 +118,13 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
     rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
     for i in range(12):
         w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
-        states[1000 * i] = {"model": {"w": w}, "epoch": torch.tensor(i), "name": f"run at {i}"}
-        torch.save(
-            {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
-        )
+        model = {"w": torch.from_numpy(w)}
+        states[1000 * i] = {"model": model, "epoch": torch.tensor(i), "name": f"run at {i}"}
+        torch.save(states[1000 * i], tmp_path / f"{1000 * i}.pt")
     setting = Setting(Coding(budget=budget), 1)
     (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
-    with codec.Checkpointer(
-        tmp_path / "run.lcc", setting.coding.bits, budget=budget, restore_work=None
-    ) as checkpoints:
+    how = {"bits": setting.coding.bits, "budget": budget, "restore_work": None}
+    with codec.Checkpointer(tmp_path / "run.lcc", **how) as checkpoints:
         saved = [checkpoints.save(step, state) for step, state in states.items()]
     assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
 
@@ -162,17 +163,17 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     assert found.recommended.rework is None
     assert found.recommended.distance_bound <= 0.2
     assert "restores closest" in choose(found.candidates, "size", 0.2).because
-    calls: list[tuple[int, int]] = []
+    calls = Calls()
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
-        tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
-    assert not calls  # before anything is tried
+        tune(own, "rework", 3, FEW, calls)
+    assert calls == []  # before anything is tried
     with pytest.raises(codec.SettingsError, match="loss of these checkpoints is unknown"):
         choose(found.candidates, "rework", 3)
 
 
 def test_settings_that_come_to_the_same_stand_there_once(own: OwnSeries) -> None:
     """All buckets are fewer than 8 bits can keep."""
-    tried = Grid((8, None), (), ("model",), ("runlength",), (1,), distances=()).settings
+    tried = settings((8, None))
     found = tune(own, "distance", 3.0, tried)
     assert [c.setting.coding.bits for c in found.candidates] == [8, None]
     assert [c.setting.coding.bits for c in found.frontier] == [8]
@@ -186,7 +187,7 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
         noise = torch.from_numpy(rng.integers(0, 2**31, 500, np.int32))
         m = noise.view(torch.float32)  # has no residual
         torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
-    few = Grid((2,), (), ("model",), ("runlength",), (1,), distances=()).settings
+    few = settings((2,))
     found = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
     assert found[0].exact_share == 0.5
     assert found[0].share > 0.5
@@ -222,8 +223,7 @@ def test_numbers_have_their_units(tuned: Tuned) -> None:
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST_TRACK_NBYTES", 3 * 4 * 7850)
-    calls: list[tuple[int, int]] = []
-    again = try_out(SERIES, FEW[:4], lambda done, total: calls.append((done, total)))
+    again = try_out(SERIES, FEW[:4], calls := Calls())
     assert again == tuned.candidates[:4]
     assert calls == [(n, 49 * 2) for n in range(1, 49 * 2 + 1)]  # in two rounds
 
@@ -236,10 +236,10 @@ def test_targets_that_are_none(target: str, most: float) -> None:
 
 @pytest.mark.usefixtures("own")
 def test_series_that_cannot_fail(tmp_path: Path) -> None:
-    with pytest.raises(codec.SettingsError, match="too short to compare"):
-        tune(replace(SERIES, iterations=8), "size", 0.1, Grid(intervals=(10,)).settings)
-    with pytest.raises(codec.SettingsError, match="too short to compare"):  # and come back
-        tune(replace(SERIES, iterations=13), "size", 0.1, Grid(intervals=(1,)).settings)
+    for iterations, interval in ((8, 10), (13, 1)):  # to fail, or to come back
+        series = replace(SERIES, iterations=iterations)
+        with pytest.raises(codec.SettingsError, match="too short to compare"):
+            tune(series, "size", 0.1, settings((2,), intervals=(interval,)))
     torch.save({"w": torch.ones(7, 7)}, tmp_path / "24.pt")
     with pytest.raises(codec.SettingsError, match="tensors of checkpoint 24 differ from those"):
         tune(OwnSeries([tmp_path]), "size", 0.1, FEW[:1])
@@ -247,7 +247,7 @@ def test_series_that_cannot_fail(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own")
 def test_intervals_that_the_series_is_too_short_for(tmp_path: Path) -> None:
-    few = Grid((2,), (), ("model",), ("runlength",), (1, 2, 5, 10), distances=()).settings
+    few = settings((2,), intervals=(1, 2, 5, 10))
     for i in range(14, 24):
         (tmp_path / f"{i}.pt").unlink()
     own = OwnSeries([tmp_path])
@@ -271,7 +271,7 @@ def test_a_series_that_is_not_finite(own: OwnSeries, tmp_path: Path) -> None:
 
 
 def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
-    few = Grid((3,), (0.05,), ("model",), ("runlength",), (1,), distances=()).settings
+    few = settings((3,), (0.05,))
     found = tune(own, "size", 0.5, few)
     steps, buckets = (
         [c for c in found.candidates if c.setting.coding.uniform is uniform]
@@ -291,7 +291,7 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
 
 
 def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
-    few = Grid((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,), ("uniform",), ()).settings
+    few = settings((2,), (1e-4, 0.1), **UNIFORM)
     found = tune(own, "distance", 0.9, few)
     assert [c.setting.coding.budget for c in found.candidates] == [None, 0.1]
     assert "1 setting is left out" in found.because
@@ -300,8 +300,8 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
 
 
 def test_budgets_that_fail_are_not_blamed_on_the_series_alone(own: OwnSeries) -> None:
-    bits = Grid((2,), (), ("model",), ("runlength",), (1, 40), distances=()).settings
-    budget = Grid((), (1e-4,), ("model",), ("runlength",), (2,), ("uniform",), ()).settings
+    bits = settings((2,), intervals=(1, 40))
+    budget = settings((), (1e-4,), (2,), **UNIFORM)
     assert tune(own, "distance", 9, bits + budget).left_out == (
         " Saves at every 40 are left out: this series is too short for them."
         " Saves at every 2 are left out: this series is too short for them, or the budgets are too"
@@ -314,14 +314,3 @@ def test_where_a_run_fails() -> None:
     assert (points[0], points[-1]) == (40, 100)
     assert (len(points), just_before_a_checkpoint(40, 1)) == (10, 40)
     assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
-
-
-def test_the_guide_says_how_many_checkpoints_are_needed() -> None:
-    page = Path(codec.__file__).parents[1] / "docs/how-to/choose-settings.md"
-    longest = max(INTERVALS)
-    told = f"three are enough for saves at every iteration, and {3 * longest} for all intervals"
-    assert told in " ".join(page.read_text().split())
-    for interval, least in ((longest, 3 * longest), (5, 15)):
-        assert replay._failures_without_loss(least, interval)
-        with pytest.raises(codec.SettingsError, match=f"{least} or more are needed"):
-            replay._failures_by_interval(least - 1, {interval}, knows_loss=False)
