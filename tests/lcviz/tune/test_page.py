@@ -105,7 +105,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     assert tuning(**MODEL).charts == {"frontier"}
     assert not tuning(**MODEL, tune_wide="all").charts
 
-    at = live(**parameters | {"details": "false"}).at  # its form has this training and setting
+    at = live(**parameters).at  # its form has this training and setting
     assert at.selectbox(key="model").value == "matrix-factorization"
     assert at.select_slider(key="bits").value == best.coding.bits
     assert at.number_input(key="interval").value == best.interval
@@ -117,7 +117,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
 
 def test_a_budget_can_stand_in_live_s_link(live: Callable[..., Any]) -> None:
     setting = Setting(Coding(None, "tensor", "huffman", 0.075), 10)
-    at = live(**checkpoint_parameters(setting), details="false").at
+    at = live(**checkpoint_parameters(setting)).at
     assert at.segmented_control(key="scope").value == "tensor"
     assert at.segmented_control(key="coder").value == "huffman"
     assert at.number_input(key="interval").value == 10
