@@ -19,8 +19,8 @@ from pathlib import Path
 
 from codec import Coding
 from codec.inspect import CODERS
-from lcviz.lab.anatomy import promotions, record_sizes
-from lcviz.lab.sizes import Sizes
+from lcviz.lab.anatomy import record_sizes
+from lcviz.lab.sizes import Sizes, huffman_nbytes
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings, Snapshot
 
@@ -71,10 +71,11 @@ def measure(settings: RunSettings) -> Row:
     headers = sum(c.nbytes - c.saved.exact_nbytes for c in deltas)
     headers -= sum(a.nbytes for c in deltas for a in c.alphabets)
     sizes: list[Sizes] = [record_sizes(c.alphabets, Coding.coder) for c in deltas]
-    all_buckets = [p for c in deltas for p in promotions(c.alphabets) if p.rule is None]
+    alphabets = [a for c in deltas for a in c.alphabets]
     e_alone = math.nan
-    if all_buckets:
-        e_alone = (sum(p.sizes.of("huffman") or 0 for p in all_buckets) + headers) / full
+    if not any(a.uniform for a in alphabets):
+        every = (huffman_nbytes(a.counts(len(a.buckets))) for a in alphabets)
+        e_alone = (sum(every) + headers) / full
     return Row(
         len(deltas),
         mean,

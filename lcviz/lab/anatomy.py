@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import Coding
 from codec.inspect import (
     CODERS,
     Arrays,
@@ -143,23 +141,6 @@ class BucketTotal:
         return self.kept_members + self.dropped_members
 
 
-@dataclass(frozen=True)
-class Promotion:
-    """What one number of bits, or another target, keeps and costs.
-
-    rule: x, None for every bucket; or settings with a budget or a tolerance. buckets_kept, buckets:
-    kept and in all, summed over alphabets. energy_share: kept part of the delta's sum of squares.
-    error: ||delta - quantized|| / ||delta||. sizes: with new code tables.
-    """
-
-    rule: int | Coding | None
-    buckets_kept: int
-    buckets: int
-    energy_share: float
-    error: float
-    sizes: Sizes
-
-
 def changes(state: Arrays, track: Arrays, step: codec.Delta) -> Arrays:
     """What a step encodes, name -> float32.
 
@@ -279,53 +260,6 @@ def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
     return tuple(BucketTotal(*key, kept[key], dropped[key]) for key in keys)
 
 
-def promotions(
-    alphabets: Sequence[Alphabet],
-    codes: Sequence[Codes] | None = None,
-    coding: Coding | None = None,
-) -> tuple[Promotion, ...]:
-    """What x = 1..8 and the exponent stage alone would keep and cost, for one delta.
-
-    Args:
-        alphabets: Of the delta.
-        codes: Of the exponent stage, from `dissect`. Without them only Huffman's sizes are known
-            for more or fewer buckets than the record itself keeps.
-        coding: The record's settings. If they have a budget or a tolerance, what they kept is the
-            last promotion, after those of x. A record in uniform steps has this one only.
-    """
-    energy = sum(float(a.energy.sum()) for a in alphabets)
-
-    @cache
-    def new_sizes(i: int, n: int) -> Mapping[str, int] | None:
-        a = alphabets[i]
-        if n == a.n_kept:
-            return a.new_sizes
-        return None if codes is None else coded_sizes(codes[i], a.buckets.keeping(n), a.shapes)
-
-    def promotion(rule: int | Coding | None, keep: Sequence[int]) -> Promotion:
-        pairs = list(zip(alphabets, keep))
-        recoded = [new_sizes(i, n) for i, n in enumerate(keep)]
-        kept_energy = sum(float(a.energy[:k].sum()) for a, k in pairs)
-        lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
-        return Promotion(
-            rule,
-            sum(keep),
-            sum(len(a.buckets) for a in alphabets),
-            kept_energy / energy if energy else 1.0,
-            float(np.sqrt(lost / energy)) if energy else 0.0,
-            _new_sizes(alphabets, keep, recoded),
-        )
-
-    by_steps = any(a.uniform for a in alphabets)
-    by_rule = [
-        promotion(x, [n_kept(x, len(a.buckets)) for a in alphabets])
-        for x in (() if by_steps else EVERY_BITS)
-    ]
-    if coding is not None and not coding.by_bits:
-        by_rule.append(promotion(coding, [a.n_kept for a in alphabets]))
-    return tuple(by_rule)
-
-
 def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
     """What the record's symbols took, and what they would take with the other coders.
 
@@ -338,25 +272,8 @@ def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
 
 def kept_sizes(alphabets: Sequence[Alphabet]) -> Sizes:
     """What the record's symbols would take with new tables."""
-    keep = [a.n_kept for a in alphabets]
-    return _new_sizes(alphabets, keep, [a.new_sizes for a in alphabets])
-
-
-def _new_sizes(
-    alphabets: Sequence[Alphabet],
-    keep: Sequence[int],
-    recoded: Sequence[Mapping[str, int] | None],
-) -> Sizes:
-    """Sizes with new tables if the first keep[i] buckets of the i-th alphabet are kept.
-
-    recoded: of each alphabet as from `coded_sizes`, None if unknown.
-    """
-    known = [sizes for sizes in recoded if sizes is not None]
-    counts = [a.counts(n) for a, n in zip(alphabets, keep)]
-    by_coder: dict[str, int | None] = {
-        coder: sum(sizes[coder] for sizes in known) if len(known) == len(recoded) else None
-        for coder in RECODED
-    }
+    by_coder = {coder: sum(a.new_sizes[coder] for a in alphabets) for coder in RECODED}
+    counts = [a.counts(a.n_kept) for a in alphabets]
     plain = sum(huffman_nbytes(c, 1 if a.uniform else None) for a, c in zip(alphabets, counts))
     return Sizes(
         by_coder | dict.fromkeys(CODERS.keys() - by_coder.keys(), plain),

@@ -25,15 +25,15 @@ RECODED = tuple(name for name, coder in CODERS.items() if coder.counts_runs)
 class Sizes:
     """The same symbols with each coder.
 
-    by_coder: coder -> bytes, None where they were not computed. entropy: Shannon's bound for codes
-    of single values, in bytes, without tables and levels. n: elements.
+    by_coder: coder -> bytes. entropy: Shannon's bound for codes of single values, in bytes, without
+    tables and levels. n: elements.
     """
 
-    by_coder: Mapping[str, int | None]
+    by_coder: Mapping[str, int]
     entropy: float
     n: int
 
-    def of(self, coder: str) -> int | None:
+    def of(self, coder: str) -> int:
         """Bytes with a coder."""
         return self.by_coder[coder]
 

@@ -79,7 +79,7 @@ def _parts(record: StepRecord) -> dict[str, int]:
 
 def _sizes(record: StepRecord) -> dict[str, int]:
     """Coder -> bytes of the same symbols."""
-    return {name: record.sizes.of(name) or 0 for name in CODERS}
+    return {name: record.sizes.of(name) for name in CODERS}
 
 
 def _shared(record: StepRecord) -> Payload | None:

@@ -23,7 +23,7 @@ def test_it_is_what_the_command_would_write_today() -> None:
     for old, new in zip(olds, again, strict=True):
         assert (old.method, old.seed, old.capped) == (new.method, new.seed, new.capped)
         assert (old.nbytes, old.share) == pytest.approx((new.nbytes, new.share), rel=0.01)
-        # Of the distance trained. Two processors differed by 5e-5 at 0.27 %: a step fits or does not.
+        # Of the distance trained: two processors differed by 5e-5 at 0.27 %.
         assert old.distance == pytest.approx(new.distance, rel=0.02, abs=1e-4)
         assert old.loss_before == pytest.approx(new.loss_before, rel=1e-4)
         assert old.loss_restored == pytest.approx(new.loss_restored, rel=1e-3)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, totals
+from lcviz.lab.anatomy import Alphabet, record_sizes, totals
 from lcviz.run import memory, saved_step, saved_steps
 from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
 from lcviz.run.run import Run
@@ -34,8 +34,7 @@ def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
         None if a.encoded.table is None else a.encoded.table.lengths.tolist() for a in alphabets
     ]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
-    sizes = record_sizes(alphabets, "runlength"), promotions(alphabets)
-    return coded, lengths, exact, sizes, totals(alphabets)
+    return coded, lengths, exact, record_sizes(alphabets, "runlength"), totals(alphabets)
 
 
 def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:

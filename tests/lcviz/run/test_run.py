@@ -23,7 +23,7 @@ import demo_models
 from codec.errors import StepOrderError
 from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE
-from lcviz.lab.anatomy import promotions
+from lcviz.lab.sizes import huffman_nbytes
 from lcviz.run import controls, saved_steps, trainer
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
 from lcviz.run.snapshot import CLOSED, NEXT, Status
@@ -482,8 +482,9 @@ def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
     share = sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas)
     coded = sum(c.saved.exact_nbytes + sum(a.nbytes for a in c.alphabets) for c in deltas)
     header = share - coded / sum(c.full_nbytes for c in deltas)
-    every = [promotions(c.alphabets)[-1].sizes for c in deltas]
-    alone = sum(sizes.share(sizes.of("huffman")) for sizes in every) / 100
+    alphabets = [a for c in deltas for a in c.alphabets]
+    every = sum(huffman_nbytes(a.counts(len(a.buckets))) for a in alphabets)
+    alone = every / sum(4 * a.n for a in alphabets)
     assert share <= (0.042 if coder == "huffman" else 0.0105)
     assert alone + header <= 0.15
     assert deltas[-1].live_loss < base.live_loss
