@@ -7,42 +7,39 @@ export default function (component) {
   const { controls, body } = frame(component);
   if (data.coders.length)
     choices(controls, "Coder", data.coders, data.coder, (coder) => setTriggerValue("coder", coder));
-  if (!body.children.length) {
-    body.append(
-      make("div", { class: "parts", role: "presentation" }),
-      make("div", { class: "legend" }),
-      make("div", { class: "words" }, make("span", { class: "about" }), make("span", { class: "row mono" })),
-      make("div", { class: "compare" }),
-      make("style", {}, STYLE),
-    );
-  }
-  const [parts, legend, words, compare] = body.children;
+  const [parts, legend, words, compare] = built(body, () => [
+    make("div", { class: "parts", role: "presentation" }),
+    make("div", { class: "legend" }),
+    make("div", { class: "words" }, make("span", { class: "about" }), make("span", { class: "row mono" })),
+    make("div", { class: "compare" }),
+    make("style", {}, STYLE),
+  ]);
   const present = data.parts.filter((part) => part.nbytes > 0);
   const total = present.reduce((sum, part) => sum + part.nbytes, 0) || 1;
+  const nameOf = ({ name }) => name;
   each(
     parts,
     present,
-    (part) => part.name,
     () => make("span"),
-    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: plain(`${part.label ?? part.name}: ${part.text}`) }),
+    (bar, { name, label, nbytes, text }) => set(bar, { style: `flex: ${nbytes / total}; background: ${COLOURS[name]}`, title: plain(`${label}: ${text}`) }),
+    nameOf,
   );
   each(
     legend,
     present,
-    (part) => part.name,
     () => make("span", {}, make("i"), make("span")),
-    (item, part) => {
-      set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
-      write(item.children[1], `${part.label ?? part.name} ${part.text}`);
-      set(item, { title: part.title });
+    (item, { name, label, text, title }) => {
+      set(item.children[0], { style: `background: ${COLOURS[name]}` });
+      write(item.children[1], `${label} ${text}`);
+      set(item, { title });
     },
+    nameOf,
   );
   const [about, row] = words.children;
   about.textContent = data.words_are;
   each(
     row,
     data.words,
-    (_, i) => i,
     () => make("span"),
     (span, word) => {
       span.textContent = word.bits;
@@ -62,16 +59,15 @@ export default function (component) {
   each(
     compare,
     data.compare,
-    (one) => one.name,
     () => make("div", {}, make("span"), make("span", { class: "bar" }, make("i")), make("b")),
-    (row, one) => {
-      row.children[0].textContent = one.name;
-      set(row.children[1].children[0], {
-        style: `width: ${(100 * one.nbytes) / most}%; background: ${one.here ? "var(--good)" : "var(--grey)"}`,
-      });
-      write(row.children[2], one.text);
-      set(row, { title: one.title, class: one.here ? "here" : null });
+    (row, { name, nbytes, text, title, here }) => {
+      const [label, bar, size] = row.children;
+      label.textContent = name;
+      set(bar.firstChild, { style: `width: ${(100 * nbytes) / most}%; background: ${here ? "var(--good)" : "var(--grey)"}` });
+      write(size, text);
+      set(row, { title, class: here ? "here" : null });
     },
+    nameOf,
   );
 }
 

@@ -26,14 +26,23 @@ function set(element, attributes) {
   return element;
 }
 
+/** A drawing of groups, the later ones over the earlier ones. */
+const layers = (...names) => make("svg", { role: "presentation" }, ...names.map((name) => make("g", { class: name })));
+
+/** The children of a place, which create() makes when it is drawn for the first time. */
+function built(place, create) {
+  if (!place.children.length) place.append(...create());
+  return place.children;
+}
+
 /** Give a parent one child for each item, keep those with a key that is there already, in order. */
-function each(parent, items, key, create, update) {
+function each(parent, items, create, update, key = (_, i) => i) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   const now = items.map((item, i) => {
     const name = String(key(item, i));
     const child = old.get(name) ?? create(item, i);
     child.dataset.key = name;
-    update?.(child, item, i);
+    update(child, item, i);
     return child;
   });
   if (now.length === parent.children.length && now.every((child, i) => parent.children[i] === child)) return;
@@ -46,31 +55,23 @@ function each(parent, items, key, create, update) {
 function frame({ data, parentElement }) {
   let figure = parentElement.querySelector("figure");
   if (!figure) {
-    figure = make("figure", { "data-picture": data.picture, role: "group" });
-    figure.append(
-      make(
-        "figcaption",
-        {},
-        make("span", { class: "number", "aria-hidden": "true" }),
-        make("b", {}),
-        make("span", { class: "about" }),
-        make("span", { class: "controls" }),
-      ),
-      make("div", { class: "body" }),
-      make("p", { class: "text" }),
-    );
+    const head = [make("span", { class: "number", "aria-hidden": "true" }), make("b"), make("span", { class: "about" }), make("span", { class: "controls" })];
+    const parts = [make("figcaption", {}, ...head), make("div", { class: "body" }), make("p", { class: "text" })];
+    figure = make("figure", { "data-picture": data.picture, role: "group" }, ...parts);
     parentElement.append(figure);
   }
-  const [number, title, about, controls] = figure.querySelector("figcaption").children;
+  const [caption, body] = figure.children;
+  const text = figure.querySelector("p.text");
+  const [number, title, about, controls] = caption.children;
   set(figure, { "data-title": data.title }); // where one module draws several pictures of a page
   offerCopy(figure, data);
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
   write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
   about.textContent = data.about ?? "";
-  write(figure.querySelector("p.text"), data.text, data.terms);
+  write(text, data.text, data.terms);
   announce(figure, `${data.title}. ${data.text}`);
-  return { figure, controls, body: figure.querySelector(".body") };
+  return { figure, controls, body, text };
 }
 
 const MARKED = /\[\[(.+?)\]\]|\{\{([\w-]+)=([^|]*)\|(.*?)\}\}/g;
@@ -181,9 +182,7 @@ async function drawnPicture(figure) {
 }
 
 /** What a screen reader says of a picture. */
-function announce(figure, text) {
-  set(figure, { "aria-label": plain(text) });
-}
+const announce = (figure, text) => set(figure, { "aria-label": plain(text) });
 
 const ANSWER = 2000; // milliseconds until what was asked for and did not come is taken back
 
@@ -215,7 +214,6 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   each(
     group,
     options,
-    ([value]) => value,
     () => make("button", { type: "button" }),
     (button, [value, text, whyNot]) => {
       button.textContent = text;
@@ -294,14 +292,16 @@ function onPointing(body, show) {
   document.addEventListener("lcviz-point", listen);
 }
 
-const stayHere = (event) => event.preventDefault();
+/** How far a key moves a handle. */
+const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 
 /**
  * Let a mouse, a pen or a finger drag a handle: move(event) at each step between begin() and end().
- * A finger on it never scrolls the page: the browser would take the drag away after some pixels.
+ * Keys move it by(steps). A finger on it never scrolls the page: the browser would take the drag away
+ * after some pixels.
  */
-function draggable(handle, { begin, move, end }) {
-  handle.addEventListener("touchstart", stayHere, { passive: false }); // once, however often it is drawn
+function draggable(handle, { begin, move, end, by }) {
+  handle.ontouchstart = (event) => event.preventDefault();
   handle.onpointerdown = (event) => {
     handle.setPointerCapture(event.pointerId);
     handle.dragged = true;
@@ -312,7 +312,16 @@ function draggable(handle, { begin, move, end }) {
     if (handle.dragged) end();
     handle.dragged = false;
   };
+  handle.onkeydown = (event) => {
+    if (!MOVES[event.key]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    by(MOVES[event.key]);
+  };
 }
+
+/** Heights of bars by the logarithm of what they count, at most so many pixels; all can be seen. */
+const logHeights = (largest, most) => (count) => (count ? Math.max(2, (most * Math.log10(count + 1)) / (Math.log10(largest + 1) || 1)) : 0);
 
 /** Bytes from base64, as Uint8Array. */
 function unpacked(text) {
@@ -320,6 +329,12 @@ function unpacked(text) {
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
+}
+
+/** Make a canvas show an image, pixel by pixel. */
+function put(canvas, image) {
+  set(canvas, { width: image.width, height: image.height });
+  canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 /** Whether whoever looks has asked for less motion. */
@@ -373,15 +388,4 @@ function labelRoom(body, widest) {
   };
 }
 
-const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-
-/** 2 to a power, as a text: 2⁻⁷. */
-const power = (exponent) => "2" + [...String(exponent)].map((c) => SUPERSCRIPT[c]).join("");
-
-const THOUSANDS = new Intl.NumberFormat("en-US"); // toLocaleString would make one for each number
-
-/** A whole number with its thousands grouped. */
-const grouped = (number) => THOUSANDS.format(number);
-
-/** A number with its noun. */
-const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
+const [grouped, plural] = [groupedNumber, pluralText];

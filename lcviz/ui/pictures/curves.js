@@ -9,16 +9,11 @@ const COLOURS = { up: "var(--orange)", down: "var(--blue)", good: "var(--good)",
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { figure, body, controls } = frame(component);
-  let svg = body.querySelector("svg");
-  if (!svg) {
-    svg = make("svg", { role: "presentation" });
-    for (const name of ["grid", "marks", "lines", "names", "hover", "now"]) svg.append(make("g", { class: name }));
-    body.append(svg);
-  }
+  const { text, body, controls } = frame(component);
+  const [svg] = built(body, () => [layers("grid", "marks", "lines", "names", "hover", "now")]);
   fitted(body, (width) => {
     svg.drawn = drawAll(svg, data, width, setTriggerValue);
-    if (data.play || svg.played) play(svg, data, controls, figure.querySelector("p.text"));
+    if (data.play || svg.played) play(svg, data, controls, text);
   });
 }
 
@@ -32,9 +27,8 @@ function play(svg, data, controls, text) {
   each(
     controls,
     moves ? ["See it again"] : [],
-    (name) => name,
     (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
-    (button) => (button.onclick = () => begin()),
+    (button) => (button.onclick = begin),
   );
   const show = () => {
     const share = moves ? Math.min((performance.now() - svg.began) / (1000 * data.play), 1) : 1;
@@ -48,9 +42,9 @@ function play(svg, data, controls, text) {
     show();
   };
   const lines = moves ? JSON.stringify(data.lines) : "";
-  const known = lines === svg.played;
+  const isNew = lines !== svg.played;
   svg.played = lines;
-  if (moves && !known) begin();
+  if (moves && isNew) begin();
   else show();
 }
 
@@ -74,7 +68,6 @@ function grow(svg, data, step) {
   each(
     dots,
     running,
-    ({ line }) => line.name,
     () => make("circle", { r: 4 }),
     (dot, { line }) => set(dot, { cx: at, cy: y(between(line, step)), fill: COLOURS[line.colour] }),
   );
@@ -93,11 +86,10 @@ function between({ x, y }, step) {
 }
 
 function drawAll(svg, data, width, send) {
-  const { height } = data;
+  const { height, log } = data;
   const right = Math.min(data.right ?? RIGHT, 0.3 * width);
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
   const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
-  const log = data.log;
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
   let [low, high] = [Math.min(...values), Math.max(...values)];
   if (!values.length) [low, high] = [0, 1];
@@ -116,7 +108,6 @@ function drawAll(svg, data, width, send) {
   each(
     grid,
     rules,
-    (_, i) => i,
     () => make("g", {}, make("line"), make("text", { class: "faint" })),
     (g, { value, text, place }) => {
       const [rule, said] = g.children;
@@ -128,7 +119,6 @@ function drawAll(svg, data, width, send) {
   each(
     marks,
     data.marks,
-    (mark, i) => `${mark.text}${i}`,
     () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
     (g, mark, i) => {
       const [rule, text, title] = g.children;
@@ -142,7 +132,6 @@ function drawAll(svg, data, width, send) {
   each(
     lines,
     data.lines,
-    (line) => line.name,
     () => make("path", { fill: "none", "stroke-width": 2, "stroke-linejoin": "round" }),
     (path, line) => {
       let pen = "M";
@@ -163,7 +152,6 @@ function drawAll(svg, data, width, send) {
   each(
     names,
     ends,
-    (end) => end.line.name,
     () => make("g", {}, make("path", { fill: "none" }), make("circle"), make("text")),
     (group, end) => {
       const [lead, dot, text] = group.children;
@@ -292,4 +280,4 @@ function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
 }
 
 /** Three significant digits. */
-const digits = (value) => (value === 0 ? "0" : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+const digits = (value) => (value && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3) ? value.toExponential(1) : significant(value));

@@ -17,22 +17,13 @@ const PATIENCE = 250; // milliseconds without a change before the server is told
 export default function ({ data, parentElement, setTriggerValue }) {
   let root = parentElement.querySelector(".learn");
   if (!root) {
-    root = make(
-      "div",
-      { class: "learn" },
-      make(
-        "div",
-        { class: "top" },
-        make("div", {}, make("h1"), make("p", { class: "about" }), make("div", { class: "choices-row" })),
-        make("div", { class: "ribbon", role: "list", "aria-label": "Bits after each stage, to scale" }),
-      ),
-      make("div", { class: "cards" }),
-      make("style", {}, STYLE),
-    );
+    const head = make("div", {}, make("h1"), make("p", { class: "about" }), make("div", { class: "choices-row" }));
+    const ribbon = make("div", { class: "ribbon", role: "list", "aria-label": "Bits after each stage, to scale" });
+    root = make("div", { class: "learn" }, make("div", { class: "top" }, head, ribbon), make("div", { class: "cards" }), make("style", {}, STYLE));
     parentElement.append(root);
     root.page = newPage(root);
   }
-  const page = root.page;
+  const { page } = root;
   Object.assign(page, { data, names: data.names, send: setTriggerValue });
   adopt(page);
   page.redraw();
@@ -110,8 +101,7 @@ function compute(page) {
   page.lesson = given?.lesson ?? lessonOf(data.track, live, state.x);
   if (before && before !== JSON.stringify(page.lesson.merges)) {
     state.merges = joined ? ALL : 0;
-    page.picked = null;
-    page.hint = "";
+    unpick(page);
   }
   page.steps = stepsOf(data.track, live, state.fine);
   page.checkpoints =
@@ -124,43 +114,40 @@ function drawPage(page, root) {
   const { data, state } = page;
   const [top, cards] = root.children;
   set(top, { style: `--top: ${data.alone ? "0px" : "3.75rem"}` }); // below Streamlit's header
-  const [title, about, row] = top.children[0].children;
+  const [head, ribbon] = top.children;
+  const [title, about, row] = head.children;
   title.textContent = data.heading;
   about.textContent = data.about;
   drawRow(page, row);
-  drawRibbon(page, top.children[1]);
+  drawRibbon(page, ribbon);
   each(
     cards,
     data.pictures,
-    (picture) => picture.picture,
     () => make("section", { class: "card" }, make("div"), make("div", { class: "numbers", tabindex: 0 }), make("fieldset")),
     (card, picture) => {
       const [draw, tell, table] = PARTS[picture.picture];
-      const { figure, controls, body } = frame({ data: { ...picture, text: tell(page) }, parentElement: card.children[0] });
+      const [place, numbers, question] = card.children;
+      const { figure, controls, body, text } = frame({ data: { ...picture, text: tell(page) }, parentElement: place });
       set(card, { class: picture.beyond ? "card beyond" : "card" });
       set(figure, { "aria-label": `${picture.title}. ${picture.text} ${tell(page)}` });
       draw(page, body, controls);
-      drawTable(card.children[1], picture, state.tables ?? data.tables ? table(page) : []);
-      ask(page, picture, card.children[2]);
-      answer(page, picture, figure);
+      drawTable(numbers, picture, state.tables ?? data.tables ? table(page) : []);
+      ask(page, picture, question);
+      answer(page, picture, text);
     },
   );
 }
 
 /** The buttons below the title: all as it was; where there is no server, the tables. */
 function drawRow(page, row) {
-  if (!row.children.length) row.append(make("button", { type: "button", class: "act" }, "Start over"), make("button", { type: "button", class: "act" }, "Data tables"));
-  const [reset, tables] = row.children;
+  const [reset, tables] = built(row, () => [act("Start over"), act("Data tables")]);
   reset.onclick = () => {
     page.live = [...page.data.home];
     span(page);
     page.playing = false;
     page.heard.clear();
-    page.picked = null;
-    page.hint = "";
-    Object.assign(page.state, begun(page), { tables: page.state.tables });
-    page.redraw();
-    page.tell();
+    unpick(page);
+    page.change(begun(page));
   };
   const first = Object.entries(begun(page));
   const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
@@ -181,33 +168,30 @@ function drawTable(place, picture, rows) {
 /** A question with its options. */
 function ask(page, { picture, question }, place) {
   const { answers } = page.state;
-  if (!place.children.length) {
-    place.append(make("legend", {}, question.text));
-    question.options.forEach((option, i) => {
-      const input = make("input", { type: "radio", name: `learn-${picture}` });
-      input.onclick = () => {
-        page.heard.add(picture);
-        page.change({ answers: { ...page.state.answers, [picture]: i } });
-      };
-      place.append(make("label", {}, input, option));
-    });
-  }
-  place.querySelectorAll("input").forEach((input, i) => (input.checked = i === answers[picture]));
+  const [, ...labels] = built(place, () => [
+    make("legend", {}, question.text),
+    ...question.options.map((option) => make("label", {}, make("input", { type: "radio", name: `learn-${picture}` }), option)),
+  ]);
+  labels.forEach(({ firstChild: input }, i) => {
+    input.checked = i === answers[picture];
+    input.onclick = () => {
+      page.heard.add(picture);
+      page.change({ answers: { ...answers, [picture]: i } });
+    };
+  });
 }
 
 /** What is right stands where the picture's sentence does, which is back at the next touch. */
-function answer(page, { picture, question }, figure) {
-  const { text, options, right, why } = { ...question, text: figure.querySelector("p.text") };
+function answer(page, { picture, question: { options, right, why } }, text) {
   const say = (i) => `${i === right ? "Right." : `Not ${options[i]}.`} ${why}`;
-  let place = figure.querySelector(".said");
-  if (!place) {
-    const longest = options.map((_, i) => say(i)).sort((a, b) => b.length - a.length)[0];
-    place = make("div", { class: "said" });
+  if (text.parentElement.className !== "said") {
+    const [longest] = options.map((_, i) => say(i)).sort((a, b) => b.length - a.length);
+    const place = make("div", { class: "said" });
     text.replaceWith(place);
     place.append(text, make("p", { class: "room", "aria-hidden": "true" }, longest), make("p", { role: "status" }));
   }
   const chosen = page.heard.has(picture) ? page.state.answers[picture] : undefined;
-  const [, , told] = place.children;
+  const told = text.parentElement.lastChild;
   told.textContent = chosen === undefined ? "" : say(chosen);
   set(told, { class: chosen === right ? "why right" : "why" });
   set(text, { style: chosen === undefined ? null : "visibility: hidden" });
