@@ -70,27 +70,3 @@ export default function (component) {
     nameOf,
   );
 }
-
-const STYLE = `
-  .parts { display: flex; gap: 1px; height: 16px; border-radius: 4px; overflow: hidden; }
-  .parts span { min-width: 2px; transition: flex 0.2s; }
-  .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.2rem 0 0.3rem; font-size: 12px; color: var(--faint); }
-  .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { box-sizing: border-box; height: 43px; overflow: hidden; padding: 2px; margin: 0 -2px; }
-  .words .about { display: block; }
-  .words .about:empty { display: none; }
-  .words .row { display: flex; flex-wrap: wrap; gap: 3px; align-content: flex-start; }
-  .row span { box-sizing: border-box; height: 18px; line-height: 16px; padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
-  .row span { cursor: pointer; }
-  .row .here { outline: 2px solid var(--table); }
-  .row .pointed { outline: 2px solid var(--ink); }
-  .row .after { order: -1; margin-right: 0.8em; }
-  .words .up { border-color: var(--orange); background: color-mix(in srgb, var(--orange) 14%, transparent); }
-  .words .down { border-color: var(--blue); background: color-mix(in srgb, var(--blue) 14%, transparent); }
-  .words .none { border-color: var(--grey); }
-  .compare { display: grid; gap: 0; margin-top: 0.3rem; font-size: 12.5px; line-height: 1.3; }
-  .compare > div { display: grid; grid-template-columns: 10.4em 1fr 4.6em; gap: 0.5rem; align-items: center; color: var(--faint); }
-  .compare .bar i { display: block; height: 9px; border-radius: 4px; min-width: 2px; }
-  .compare b { font-weight: 400; white-space: nowrap; }
-  .compare .here { color: var(--ink); }
-`;

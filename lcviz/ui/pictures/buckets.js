@@ -186,9 +186,4 @@ function tellBar(bar, data, all) {
   return rows;
 }
 
-const STYLE = `
-  .under { display: flex; justify-content: flex-end; font-size: 12px; }
-  g.pointed rect { stroke: var(--ink); stroke-width: 2; }
-`;
-
 const slots = (cut, data) => (cut >= data.most ? "all" : cut === 1 ? "1 slot" : `${cut} slots`);

@@ -6,7 +6,7 @@ const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;"; //
 
 /** Make an element. attributes: as in HTML; children: elements or text. */
 function make(tag, attributes = {}, ...children) {
-  const isSvg = ["svg", "g", "rect", "line", "path", "text", "circle", "tspan", "title"].includes(tag);
+  const isSvg = ["svg", "g", "rect", "line", "path", "text", "circle", "tspan", "title", "clipPath"].includes(tag);
   const element = isSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
   set(element, attributes);
   element.append(...children);

@@ -55,14 +55,13 @@ function grow(svg, data, step) {
   const at = step === null ? null : x(step);
   const reached = ({ line }) => at === null || line.x.at(-1) <= step;
   [...names.children].forEach((name, i) => set(name, { visibility: reached(ends[i]) ? null : "hidden" }));
-  if (!now.firstChild) {
-    svg.clip = `clip-${Math.random()}`;
-    const seen = document.createElementNS(SVG, "clipPath");
-    set(seen, { id: svg.clip }).append(make("rect", { x: 0, y: 0 }));
-    now.append(seen, make("g"), make("line", { stroke: "var(--ink)", opacity: 0.4 }), make("text", { y: 12, style: `${HALO} font-size: 13px; font-weight: 600` }));
-  }
-  const [seen, dots, rule, said] = now.children;
-  set(lines, { "clip-path": at === null ? null : `url(#${svg.clip})` });
+  const [seen, dots, rule, said] = built(now, () => [
+    make("clipPath", { id: `clip-${Math.random()}` }, make("rect", { x: 0, y: 0 })),
+    make("g"),
+    make("line", { stroke: "var(--ink)", opacity: 0.4 }),
+    make("text", { y: 12, style: `${HALO} font-size: 13px; font-weight: 600` }),
+  ]);
+  set(lines, { "clip-path": at === null ? null : `url(#${seen.id})` });
   set(now, { visibility: at === null ? "hidden" : null });
   const running = ends.filter((end) => !reached(end) && !end.line.y.includes(null));
   each(
@@ -91,8 +90,7 @@ function drawAll(svg, data, width, send) {
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
   const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
-  let [low, high] = [Math.min(...values), Math.max(...values)];
-  if (!values.length) [low, high] = [0, 1];
+  let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
   if (!log && low > 0 && low < 0.4 * high) low = 0;
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
@@ -134,19 +132,15 @@ function drawAll(svg, data, width, send) {
     data.lines,
     () => make("path", { fill: "none", "stroke-width": 2, "stroke-linejoin": "round" }),
     (path, line) => {
-      let pen = "M";
       const d = line.x.map((step, i) => {
-        if (line.y[i] === null) {
-          pen = "M";
-          return "";
-        }
-        const along = line.stairs && pen === "L" ? `H${x(step).toFixed(1)}` : "";
-        const point = `${along}${pen}${x(step).toFixed(1)} ${y(line.y[i]).toFixed(1)}`;
-        pen = "L";
-        return point;
+        if (line.y[i] === null) return "";
+        const goesOn = i > 0 && line.y[i - 1] !== null;
+        const [at, level] = [x(step).toFixed(1), y(line.y[i]).toFixed(1)];
+        return `${goesOn && line.stairs ? `H${at}` : ""}${goesOn ? "L" : "M"}${at} ${level}`;
       });
       const dash = { dash: "6 4", dot: "2 3" }[line.dash] ?? null;
-      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": line.x.length < 2 ? 5 : 2, "stroke-linecap": line.x.length < 2 ? "round" : null });
+      const isPoint = line.x.length < 2;
+      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": isPoint ? 5 : 2, "stroke-linecap": isPoint ? "round" : null });
     },
   );
   each(

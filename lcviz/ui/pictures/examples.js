@@ -55,20 +55,3 @@ function paint(canvas, example, side, ink) {
   unpacked(example.pixels).forEach((value, i) => image.data.set([...ink, value], 4 * i));
   put(canvas, image);
 }
-
-const STYLE = `
-  .scores { display: flex; gap: 0.8rem; }
-  .row { display: grid; gap: 4px; text-align: center; margin-top: 0.4rem; }
-  .example { display: grid; justify-items: center; gap: 0; line-height: 1.3; }
-  .example canvas { width: 100%; max-width: 46px; image-rendering: pixelated; }
-  .label { justify-items: start; margin-right: 0.4rem; }
-  .example.label b { font-size: 12px; font-weight: 400; line-height: 20px; color: var(--faint); }
-  .example .name { font-size: 11px; color: var(--faint); white-space: pre; }
-  .example b { font-size: 15px; font-variant-numeric: tabular-nums; }
-  .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }
-  .restored.differ { color: color-mix(in srgb, var(--orange) 85%, var(--ink)); text-decoration: underline dotted; }
-  .wrong { text-decoration: line-through; }
-  .letter b { font-weight: 400; }
-  .letter .wrong { text-decoration: none; opacity: 0.6; }
-  .letter b:not(.wrong) { font-weight: 700; }
-`;

@@ -8,7 +8,7 @@ export default function (component) {
   const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
   choices(controls, "Bits x", data.options, data.bits, (bits) => send("bits", bits)); // not "x =": the title needs the place
-  const [svg] = built(body, () => [layers("bars", "octaves", "words"), make("style", {}, "rect.pointed { stroke: var(--ink); stroke-width: 2; }")]);
+  const [svg] = built(body, () => [layers("bars", "octaves", "words"), make("style", {}, STYLE)]);
   body.again = () => {
     const now = withExpected(body, data);
     fitted(body, (width) => drawAll(svg, body, now, width, send));

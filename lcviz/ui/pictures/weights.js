@@ -210,18 +210,3 @@ function paint(map, data, view, room) {
 
 // The glow is a coarse copy that the browser smooths. A filter would be computed for every frame.
 const BLUR = 6; // pixels of the screen in one of the copy
-
-const STYLE = `
-  .map { position: relative; cursor: crosshair; }
-  .map:focus-visible { outline-offset: 2px; }
-  .map .ring { position: absolute; box-sizing: content-box; border: 2px solid var(--ink); outline: 1.5px solid var(--paper); border-radius: 2px; pointer-events: none; }
-  .map .followed { border-color: var(--table); }
-  .map [hidden] { display: none; }
-  .map canvas { position: absolute; left: 0; top: 0; image-rendering: pixelated; }
-  .map .glow { image-rendering: auto; opacity: 0.75; }
-  .under { display: flex; justify-content: space-between; align-items: center; margin-top: 0.5rem; gap: 0.5rem; flex-wrap: wrap; }
-  .key { display: flex; gap: 0.8rem; color: var(--faint); font-size: 12px; }
-  .key i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .under button { font-size: 12px; }
-  select { font: 12px var(--st-code-font, monospace); color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; max-width: 16em; text-overflow: ellipsis; }
-`;

@@ -28,11 +28,6 @@ class BitWriter {
       done += take;
     }
   }
-
-  /** The bytes so far; unused bits are 0. */
-  bytes() {
-    return new Uint8Array(Uint32Array.from(this.words).buffer, 0, Math.ceil(this.bits / 8));
-  }
 }
 
 /**
@@ -54,8 +49,7 @@ function codeLengths(counts) {
   for (let level = 0; level < LONGEST_WORD; level++) {
     const [weights, isLeaf] = [/** @type {number[]} */ ([]), /** @type {boolean[]} */ ([])];
     for (let leaf = 0, pack = 0; leaf + pack < n + packages.length; ) {
-      const takesLeaf =
-        pack === packages.length || (leaf < n && counts[symbols[leaf]] <= packages[pack]);
+      const takesLeaf = pack === packages.length || (leaf < n && counts[symbols[leaf]] <= packages[pack]);
       isLeaf.push(takesLeaf);
       weights.push(takesLeaf ? counts[symbols[leaf++]] : packages[pack++]);
     }
@@ -122,5 +116,5 @@ function packedLengths(lengths) {
     writer.write(1 << power, power + 1);
     writer.write(run - (1 << power), power);
   }
-  return writer.bytes();
+  return new Uint8Array(Uint32Array.from(writer.words).buffer, 0, Math.ceil(writer.bits / 8)); // unused bits are 0
 }
