@@ -56,15 +56,16 @@ function frame({ data, parentElement }) {
   let figure = parentElement.querySelector("figure");
   if (!figure) {
     const head = [make("span", { class: "number", "aria-hidden": "true" }), make("b"), make("span", { class: "about" }), make("span", { class: "controls" })];
-    const parts = [make("figcaption", {}, ...head), make("div", { class: "body" }), make("p", { class: "text" })];
+    const copy = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
+    const parts = [make("figcaption", {}, ...head), make("div", { class: "body" }), make("p", { class: "text" }), copy];
     figure = make("figure", { "data-picture": data.picture, role: "group" }, ...parts);
     parentElement.append(figure);
   }
-  const [caption, body] = figure.children;
+  const [caption, body, , copy] = figure.children;
   const text = figure.querySelector("p.text");
   const [number, title, about, controls] = caption.children;
   set(figure, { "data-title": data.title }); // where one module draws several pictures of a page
-  offerCopy(figure, data);
+  copy.onclick = () => offerCopy(copy, figure, plain(data.title));
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
   write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
@@ -114,20 +115,13 @@ function term(shown, { help, link }) {
   return whole;
 }
 
-/** A button in the corner that copies the picture for a slide. */
-function offerCopy(figure, data) {
-  let button = figure.querySelector(":scope > .copy");
-  if (!button) {
-    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
-    figure.append(button);
-  }
-  button.onclick = async () => {
-    button.textContent = "…";
-    const copied = await copyPicture(figure, plain(data.title));
-    button.textContent = copied ? "✓" : "↓";
-    set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
-    setTimeout(() => (button.textContent = ""), 2000);
-  };
+/** What the button in the corner does: it copies the picture for a slide, and says so. */
+async function offerCopy(button, figure, title) {
+  button.textContent = "…";
+  const copied = await copyPicture(figure, title);
+  button.textContent = copied ? "✓" : "↓";
+  set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
+  setTimeout(() => (button.textContent = ""), 2000);
 }
 
 /** Put a figure, with the link to it, on the clipboard as PNG; else save it as a file. */
@@ -197,10 +191,12 @@ function expect(body, values) {
   body.again();
 }
 
+/** Whether two plain values are alike. */
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
 /** The data with what is still expected of it: other changes may come before the answer. */
 function withExpected(body, data) {
-  const same = (name) => JSON.stringify(body.expected[name]) === JSON.stringify(data[name]);
-  for (const name of Object.keys(body.expected ?? {})) if (same(name)) delete body.expected[name];
+  for (const [name, value] of Object.entries(body.expected ?? {})) if (same(value, data[name])) delete body.expected[name];
   return { ...data, ...body.expected };
 }
 

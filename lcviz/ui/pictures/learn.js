@@ -55,7 +55,7 @@ function newPage(root) {
     clearTimeout(page.later);
     page.later = setTimeout(() => {
       const { x, followed, merges, folded, fine, answers } = page.state;
-      const moved = JSON.stringify(page.live) !== page.given;
+      const moved = !same(page.live, page.data.live);
       if (moved) page.told.push(JSON.stringify(page.live));
       page.send("told", { x, followed, merges, folded, fine, answers, live: moved ? page.live : null });
     }, PATIENCE);
@@ -71,8 +71,7 @@ function adopt(page) {
   const { data } = page;
   page.state ??= { ...begun(page), ...data.start };
   page.heard ??= new Set(Object.keys(page.state.answers)); // pictures that show an answer
-  const given = JSON.stringify(data.live);
-  const place = JSON.stringify(data.track);
+  const [given, place] = [data.live, data.track].map((values) => JSON.stringify(values));
   const echo = page.told.indexOf(given);
   if (echo >= 0) page.told.splice(0, echo + 1);
   if (place !== page.place || (echo < 0 && given !== page.given)) {
@@ -95,19 +94,17 @@ function span(page) {
 /** All stages of the numbers as they are: Python's answer, or this module's while they move. */
 function compute(page) {
   const { data, state, live } = page;
-  const given = JSON.stringify(live) === page.given ? data.lessons.find((one) => one.x === state.x) : undefined;
-  const before = page.lesson && JSON.stringify(page.lesson.merges);
-  const joined = page.lesson && state.merges >= page.lesson.merges.length;
-  page.lesson = given?.lesson ?? lessonOf(data.track, live, state.x);
-  if (before && before !== JSON.stringify(page.lesson.merges)) {
-    state.merges = joined ? ALL : 0;
+  const { x, fine, restored, carries } = state;
+  const given = same(live, data.live) ? data.lessons.find((one) => one.x === x) : undefined;
+  const before = page.lesson?.merges;
+  page.lesson = given?.lesson ?? lessonOf(data.track, live, x);
+  if (before && !same(before, page.lesson.merges)) {
+    state.merges = state.merges >= before.length ? ALL : 0;
     unpick(page);
   }
-  page.steps = stepsOf(data.track, live, state.fine);
-  page.checkpoints =
-    state.restored === null && state.carries && given
-      ? given.checkpoints
-      : checkpointsOf(data.track, live, state.x, data.checkpoints, state.restored, state.carries);
+  page.steps = stepsOf(data.track, live, fine);
+  const isPython = given && restored === null && carries;
+  page.checkpoints = isPython ? given.checkpoints : checkpointsOf(data.track, live, x, data.checkpoints, restored, carries);
 }
 
 function drawPage(page, root) {
@@ -150,9 +147,7 @@ function drawRow(page, row) {
     page.change(begun(page));
   };
   const first = Object.entries(begun(page));
-  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
-  const untouched = same(page.live, page.data.home) && first.every(([name, value]) => same(page.state[name], value));
-  set(reset, { disabled: untouched });
+  set(reset, { disabled: same(page.live, page.data.home) && first.every(([name, value]) => same(page.state[name], value)) });
   tables.hidden = !page.data.alone;
   set(tables, { "aria-pressed": String(Boolean(page.state.tables)) });
   tables.onclick = () => page.change({ tables: !page.state.tables });

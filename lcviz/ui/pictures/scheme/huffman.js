@@ -11,11 +11,7 @@ class BitWriter {
     this.bits = 0;
   }
 
-  /**
-   * Write the n lowest bits of a value, the lowest first.
-   * @param {number} value
-   * @param {number} n up to 32
-   */
+  /** Write the n lowest bits of a value, the lowest first. @param {number} value @param {number} n up to 32 */
   write(value, n) {
     for (let done = 0; done < n; ) {
       const at = this.bits & 31;
@@ -94,10 +90,7 @@ const STEPS = new Map([
   [-2, [0b11000, 5]],
 ]);
 
-/**
- * The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables.
- * @param {Uint8Array} lengths
- */
+/** The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables. @param {Uint8Array} lengths */
 function packedLengths(lengths) {
   const writer = new BitWriter();
   const end = lengths.reduce((last, length, i) => (length > 0 ? i + 1 : last), 0);

@@ -91,11 +91,7 @@ function nbytesWith(quantized, coder, last) {
   return nbytesOf(quantized, table, reused, bits);
 }
 
-/**
- * @param {Uint16Array} codes
- * @param {CodeTable} table
- * @param {number} elements of each stream but the last
- */
+/** @param {Uint16Array} codes @param {CodeTable} table @param {number} elements of each stream but the last */
 function writeCodes(codes, table, elements) {
   const words = codeWords(table.lengths);
   const writers = [];
@@ -107,11 +103,7 @@ function writeCodes(codes, table, elements) {
   return writers;
 }
 
-/**
- * @param {Tokens} tokens
- * @param {CodeTable} table
- * @param {number} n the number of symbols
- */
+/** @param {Tokens} tokens @param {CodeTable} table @param {number} n the number of symbols */
 function writeTokens({ runs, symbols, ends }, table, n) {
   const words = codeWords(table.lengths);
   let i = 0;

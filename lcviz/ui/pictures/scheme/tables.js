@@ -21,11 +21,7 @@
  * @typedef {{ table: CodeTable, bits: number, reused: boolean }} Choice
  */
 
-/**
- * @param {Uint8Array} lengths
- * @param {number} classes
- * @returns {CodeTable}
- */
+/** @param {Uint8Array} lengths @param {number} classes @returns {CodeTable} */
 const tableOf = (lengths, classes) => ({ lengths, classes, packed: packedLengths(lengths) });
 
 /**
@@ -83,10 +79,7 @@ function newTable(counts, streams) {
   return isShorter ? { table: runs, bits } : { table: plain, bits: plainBits };
 }
 
-/**
- * @param {Uint32Array} tokens
- * @param {number} n the number of symbols
- */
+/** @param {Uint32Array} tokens @param {number} n the number of symbols */
 function tableOfTokens(tokens, n) {
   const largest = tokens.reduce((most, count, i) => (count > 0 ? Math.max(most, i % CLASSES_OF_RUNS) : most), 0);
   // At least 2: a table of 1 class is a plain one.
