@@ -41,7 +41,7 @@ function drawAll(svg, body, data, width, send) {
   const worth = data.view === "error";
   const most = Math.max(...data.buckets.map((bar) => bar.error), 1e-9);
   const far = (error) => (HALF * error) / most;
-  const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
+  const keptOf = (bar) => (body.cut === null ? bar.kept : bar.rank <= body.cut ? bar.kept + bar.rest : 0);
   const [line, level, bars, axis, cut] = svg.children;
   const fits = labelRoom(body, step + OVERHANG);
   each(
@@ -50,11 +50,11 @@ function drawAll(svg, body, data, width, send) {
     () => make("g", { style: "cursor: pointer" }, make("rect"), make("rect"), make("text", { "text-anchor": "middle" })),
     (group, bar) => {
       const x = 4 + (data.exponents[0] - bar.exponent) * step;
-      const all = isKept(bar);
-      const kept = all === null ? bar.kept : all ? bar.kept + bar.rest : 0;
-      const rest = bar.kept + bar.rest - kept;
+      const n = bar.kept + bar.rest;
+      const kept = keptOf(bar);
+      const rest = n - kept;
       const [back, front, label] = group.children;
-      const tall = worth ? far(bar.error) : long(bar.kept + bar.rest);
+      const tall = worth ? far(bar.error) : long(n);
       const fill = bar.sign ? "var(--blue)" : "var(--orange)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
@@ -74,7 +74,7 @@ function drawAll(svg, body, data, width, send) {
     (bar) => `${bar.exponent}:${bar.sign}`,
   );
   answering(body, bars, data.buckets, {
-    say: (bar) => tellBar(bar, data, isKept(bar)),
+    say: (bar) => tellBar(bar, data, keptOf(bar)),
     use: (bar) => {
       if (body.moved) return;
       send("bucket", [bar.exponent, bar.sign]);
@@ -175,12 +175,10 @@ const name = (bar) => bucketText(bar.exponent, bar.sign);
 const percent = (share) => `${significant(100 * share, 2)} %`;
 
 /** What a bar says of itself. */
-function tellBar(bar, data, all) {
+function tellBar(bar, data, kept) {
   const n = bar.kept + bar.rest;
-  const kept = all === null ? bar.kept : all ? n : 0;
   const what = kept && kept < n ? `${grouped(kept)} kept` : kept ? "kept" : data.left_out;
-  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`];
-  rows.push(`without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`);
+  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`, `without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`];
   if (bar.loss !== null && data.loss !== null)
     rows.push(`loss without it ${significant(bar.loss, 4)} (${significant(data.loss, 4)} with all)`);
   return rows;

@@ -219,17 +219,14 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   );
 }
 
-/**
- * What a part of a picture says while the pointer or the focus is on it: a box beside it. at: an
- * element of the body, or a box { left, top, bottom } in the window; null takes it away.
- */
+/** What an element of a picture says while the pointer or the focus is on it: a box beside it; null takes it away. */
 function tell(body, at, ...rows) {
   let box = body.querySelector(":scope > .told");
   if (!box) body.append((box = make("div", { class: "told", role: "status" })));
   set(box, { hidden: !at });
   if (!at) return;
   box.replaceChildren(...rows.map((row) => make("div", {}, row)));
-  const [place, around] = [at.getBoundingClientRect?.() ?? at, body.getBoundingClientRect()];
+  const [place, around] = [at, body].map((element) => element.getBoundingClientRect());
   const left = Math.max(Math.min(place.left - around.left + 10, around.width - box.offsetWidth), 0);
   const below = place.bottom - around.top + 8;
   const above = place.top - around.top - box.offsetHeight - 8;
@@ -246,18 +243,16 @@ function answering(body, parent, parts, { say, use, point }) {
   all.forEach((part, i) => {
     const item = parts[i];
     const rows = say(item);
-    set(part, { tabindex: part === here ? 0 : -1, role: use ? "button" : "img", "aria-label": rows.join(", ") });
-    const begin = () => {
+    set(part, { tabindex: part === here ? 0 : -1, role: "button", "aria-label": rows.join(", ") });
+    part.onpointerenter = part.onfocus = () => {
       tell(body, part, ...rows);
-      point?.(item);
+      point(item);
     };
-    const end = () => {
+    part.onpointerleave = part.onblur = () => {
       tell(body, null);
-      point?.(null);
+      point(null);
     };
-    part.onpointerenter = part.onfocus = begin;
-    part.onpointerleave = part.onblur = end;
-    if (use) part.onclick = () => use(item);
+    part.onclick = () => use(item);
     part.onkeydown = (event) => {
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by) {
@@ -265,7 +260,7 @@ function answering(body, parent, parts, { say, use, point }) {
         set(part, { tabindex: -1 });
         set(next, { tabindex: 0 });
         next.focus();
-      } else if (use && (event.key === "Enter" || event.key === " ")) use(item);
+      } else if (event.key === "Enter" || event.key === " ") use(item);
       else return;
       event.preventDefault();
       event.stopPropagation();

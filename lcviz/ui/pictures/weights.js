@@ -49,13 +49,12 @@ function pixels(body, map, data, send) {
   const [rows, columns] = data.shape;
   ring(followed, map, data.followed);
   ring(at, map, map.at);
-  const choose = (pixel, quietly) => {
+  const choose = (pixel) => {
     map.at = pixel;
     ring(at, map, pixel);
-    if (!pixel) return quietly || (tell(body, null), pointAt(null));
-    tell(body, at, ...say(pixel, data, values));
-    const row = values?.of(pixel).row;
-    pointAt({ pixel, bucket: row?.slice(0, 2), level: row?.[2] });
+    tell(body, pixel && at, ...(pixel ? say(pixel, data, values) : []));
+    const row = pixel && values?.of(pixel).row;
+    pointAt(pixel && { pixel, bucket: row?.slice(0, 2), level: row?.[2] });
   };
   const under = (event) => {
     const box = map.firstChild.getBoundingClientRect();
@@ -70,7 +69,7 @@ function pixels(body, map, data, send) {
   map.onpointerleave = map.onblur = () => choose(null);
   map.onfocus = () => map.matches(":focus-visible") && choose(map.at ?? data.followed ?? [0, 0]);
   const follow = (pixel) => {
-    if (!pixel || isGap(pixel, data)) return;
+    if (!pixel || writtenAt(pixel, data) === GAP) return;
     send("pixel", pixel);
     expect(body, { followed: pixel });
   };
@@ -131,7 +130,6 @@ function valuesOf(data) {
 
 /** What is written at a pixel; GAP between two tiles. */
 const writtenAt = ([row, column], { maps, shape }) => levels(maps.written, shape[0] * shape[1])[row * shape[1] + column];
-const isGap = (pixel, data) => writtenAt(pixel, data) === GAP;
 
 /** What a pixel says of its weight. */
 function say(pixel, data, values) {
@@ -140,12 +138,12 @@ function say(pixel, data, values) {
   const what = written ? `written: ${written > 0 ? "up" : "down"}` : "not written";
   if (!values) return [what, data.without_values ?? "its values: pause"];
   const { u, track, row } = values.of(pixel);
-  const n = (value) => String(Number(value.toPrecision(4))).replace("-", "−");
+  const n = (value) => significant(value, 4).replace("-", "−");
   const before = track < 0 ? `(${n(track)})` : n(track);
   const rows = [data.carries ? `δ = u − ũ = ${n(u)} − ${before} = ${n(u - track)}` : `δ ${n(u - track)} since the last checkpoint`];
   if (!row) return [...rows, data.values.codes ? "no change" : "stored exactly"];
   const [exponent, sign, level] = row;
-  const bucket = data.values.uniform && level ? "" : `bucket ${sign ? "−" : "+"}${power(exponent)} → `;
+  const bucket = data.values.uniform && level ? "" : `bucket ${bucketText(exponent, sign)} → `;
   return [...rows, `${bucket}level ${level ? n(level) : `0: ${data.left_out}`}`];
 }
 
@@ -156,12 +154,8 @@ function chooseTensor(controls, data, send) {
   let select = controls.querySelector("select");
   if (data.tensors.length < 2) return select?.remove();
   if (!select) controls.append((select = make("select", { "aria-label": "Tensor" })));
-  each(
-    select,
-    data.tensors,
-    () => make("option"),
-    (option, name) => (option.textContent = name),
-  );
+  // The options stay as they are: the list may be open.
+  each(select, data.tensors, (name) => make("option", { value: name }, name), () => {}, (name) => name);
   select.value = data.tensor;
   set(select, { title: data.tensor }); // a long name is cut
   select.onchange = () => send("tensor", select.value);
