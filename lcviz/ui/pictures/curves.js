@@ -24,12 +24,6 @@ export default function (component) {
 function play(svg, data, controls, text) {
   const last = Math.max(0, ...data.lines.filter((line) => line.label !== "").map((line) => line.x.at(-1)));
   const moves = Boolean(data.play && last) && !still();
-  each(
-    controls,
-    moves ? ["See it again"] : [],
-    (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
-    (button) => (button.onclick = begin),
-  );
   const show = () => {
     const share = moves ? Math.min((performance.now() - svg.began) / (1000 * data.play), 1) : 1;
     grow(svg, data, share < 1 ? last * share ** 1.5 : null);
@@ -41,6 +35,12 @@ function play(svg, data, controls, text) {
     svg.began = performance.now();
     show();
   };
+  each(
+    controls,
+    moves ? ["See it again"] : [],
+    (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
+    (button) => (button.onclick = begin),
+  );
   const lines = moves ? JSON.stringify(data.lines) : "";
   const isNew = lines !== svg.played;
   svg.played = lines;
