@@ -283,6 +283,8 @@ function onPointing(body, show) {
   document.addEventListener("lcviz-point", listen);
 }
 
+const stayHere = (event) => event.preventDefault();
+
 /** How far a key moves a handle. */
 const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 
@@ -292,7 +294,7 @@ const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp:
  * after some pixels.
  */
 function draggable(handle, { begin, move, end, by }) {
-  handle.ontouchstart = (event) => event.preventDefault();
+  handle.addEventListener("touchstart", stayHere, { passive: false }); // once, however often it is drawn
   handle.onpointerdown = (event) => {
     handle.setPointerCapture(event.pointerId);
     handle.dragged = true;
