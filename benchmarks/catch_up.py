@@ -32,8 +32,8 @@ from fsspec.implementations.local import LocalFileSystem
 import codec
 from benchmarks.codec_speed import samples
 from benchmarks.follow import FIRST, LAYERS, Training
+from benchmarks.markdown import table
 from codec.storage.source import Entry
-from lcviz.lab.markdown import table
 
 BEHIND = (1, 10, 30, 100)
 ENDS = (0, 1, 5, 13, 22, 29)  # saves that a follower's last step lies before the chain's end

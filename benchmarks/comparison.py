@@ -45,10 +45,10 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
+from benchmarks.markdown import table
 from codec.state.tree import leaves
 from demo_models.byte_transformer import ByteTransformer
 from demo_models.task import make_task
-from lcviz.lab.markdown import table
 
 KEPT, WHOLE_EVERY, MORE, RESTORES = 3, 50, 20, 5
 State = dict[str, Any]

@@ -36,8 +36,8 @@ import torch.distributed.checkpoint as dcp
 import codec
 from benchmarks.codec_speed import samples
 from benchmarks.follow import LAYERS, Training
+from benchmarks.markdown import table
 from codec.dcp import ChainWriter
-from lcviz.lab.markdown import table
 
 BATCH = 256
 Save = Callable[[int, dict[str, Any]], object]

@@ -32,6 +32,7 @@ from torch import nn
 from torch.nn.functional import relu
 
 import codec
+from benchmarks.markdown import table
 from codec import Delta
 from codec.inspect import CODERS, Group, record_nbytes
 from codec.scheme.payload import CHANGE
@@ -43,7 +44,6 @@ from demo_models.images import load_images
 from demo_models.model import Model, ModelCard
 from demo_models.ratings import load_ratings
 from demo_models.texts import load_text
-from lcviz.lab.markdown import table
 
 SAVES, AT = 24, (12, 24)
 EVERY = {"sgd": 1, "momentum": 10, "adamw": 1}  # iterations between checkpoints

@@ -39,8 +39,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import codec
+from benchmarks.markdown import table
 from codec.dcp import ChainReader, ChainWriter
-from lcviz.lab.markdown import table
 
 Tensors = dict[str, torch.Tensor]
 COLUMNS = 512

@@ -22,9 +22,9 @@ from pathlib import Path
 import torch
 
 import codec
+from benchmarks.markdown import table
 from codec import child
 from lcviz.lab.machine import machine
-from lcviz.lab.markdown import table
 
 WIDTHS = {"267,000": (784, 300, 100, 10), "5 million": (784, 2000, 1600, 100, 10)}
 COMPUTE = "from benchmarks.first_saves import train; train({widths}, {saves})"

@@ -33,7 +33,7 @@ from safetensors.torch import load_file, save
 
 import codec
 from benchmarks.codec_speed import samples
-from lcviz.lab.markdown import table
+from benchmarks.markdown import table
 
 FIRST = 5  # steps that are not measured
 LAYERS = 6

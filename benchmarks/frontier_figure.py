@@ -1,6 +1,6 @@
 """The figure of docs/explanation/results.md: bytes against distance, for buckets and equal steps.
 
-python -m lcviz frontier --folder FOLDER
+python -m benchmarks.experiments frontier --folder FOLDER
 PYTHONPATH=. python benchmarks/frontier_figure.py lab/frontier.jsonl docs/img/frontier.png
 """
 
@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 from plotly.subplots import make_subplots
 
 from benchmarks.dashboard.serving import FLAGS
-from lcviz.lab.experiments.base import TITLES
+from benchmarks.experiments.base import TITLES
 from lcviz.lab.intervals import mean
 from lcviz.ui.charts import BLUE, GREEN, VERMILION
 

@@ -19,8 +19,8 @@ from typing import Any
 import torch.distributed.checkpoint as dcp
 
 from benchmarks.distributed import trained
+from benchmarks.markdown import table
 from codec.dcp import ChainWriter
-from lcviz.lab.markdown import table
 
 KEPT = 3
 WAYS: dict[str, dict[str, Any]] = {

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 import codec
-from lcviz.lab.markdown import table
+from benchmarks.markdown import table
 
 SMALLEST, LARGEST = 64, 1000  # elements of a parameter tensor
 LARGE = 2**20  # elements of one of a few large tensors

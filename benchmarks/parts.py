@@ -23,11 +23,11 @@ import numpy as np
 import torch
 
 import codec
+from benchmarks.markdown import table
 from codec.inspect import base_of, delta_of
 from codec.record.exact import PREFIX
 from codec.record.residuals import RESIDUALS
 from codec.state.selection import Selection
-from lcviz.lab.markdown import table
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "distance 0.3": {},

@@ -35,11 +35,11 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
+from benchmarks.markdown import table
 from codec.chain.replay import Replay
 from codec.dcp import ChainWriter
 from codec.record import record as records
 from codec.storage.source import Entry
-from lcviz.lab.markdown import table
 
 FLOAT = 4  # bytes
 RATE, BETAS, GRADIENT = 1e-4, (0.9, 0.999), 1e-3  # of AdamW; the size of gradients

@@ -31,11 +31,11 @@ import torch
 from numpy.typing import NDArray
 
 import codec
+from benchmarks.markdown import table
 from codec.scheme.coding import DEFAULT_DISTANCE
 from demo_models.catalog import MODELS
 from demo_models.optimizers import make_optimizer
 from demo_models.task import Task, make_task
-from lcviz.lab.markdown import table
 
 WARM_UP = 100  # iterations before the base
 AFTER = 40  # iterations after the restart

@@ -28,10 +28,10 @@ import numpy as np
 import torch
 
 import codec
+from benchmarks.markdown import table
 from codec.inspect import rules
 from demo_models.catalog import MODELS
 from demo_models.task import make_task
-from lcviz.lab.markdown import table
 
 ITERATIONS, TAIL, LOOK_EVERY = 120, 30, 3
 RESTARTS = {1: [20], 5: [2, 15, 20, 32, 40], 20: list(range(5, 101, 5))}

@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 
 import codec
-from lcviz.lab.markdown import table
-from lcviz.lab.overhead import MODES, NONE, SavingCost, round_of, train
+from benchmarks.experiments.overhead import MODES, NONE, SavingCost, round_of, train
+from benchmarks.markdown import table
 from lcviz.lab.workload import Workload
 
 MODELS = ("lenet5", "alexnet")

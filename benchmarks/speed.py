@@ -26,10 +26,10 @@ from typing import Any
 from benchmarks.codec_speed import cases, peers, scaling, tables
 from benchmarks.codec_speed.goals import CODER, PAPER, verdicts
 from benchmarks.codec_speed.samples import parse_data, parse_sizes
+from benchmarks.markdown import table
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 from lcviz.lab.machine import machine
-from lcviz.lab.markdown import table
 
 SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
 MEMORY = 2**24  # parameters at which peak memory is measured

@@ -25,8 +25,8 @@ import torch
 import codec
 import demo_models
 from benchmarks.codec_speed.samples import make
+from benchmarks.markdown import table
 from codec.scheme.track import digest_sums
-from lcviz.lab.markdown import table
 
 RUNS = (("lenet5", 2), ("lenet5", 3), ("alexnet", 2), ("alexnet", 3))
 TIMES = 9

@@ -35,7 +35,7 @@ from torch import nn
 
 import codec
 from benchmarks.codec_speed.scaling import forget_peak, resident
-from lcviz.lab.markdown import table
+from benchmarks.markdown import table
 
 FEATURES, HEADS, WORDS, CONTEXT = 768, 12, 32_768, 128
 FLOAT8 = torch.float8_e4m3fn

@@ -1,4 +1,4 @@
-"""What the command lines `python -m codec` and `python -m lcviz` share.
+"""What the command lines of this repository share.
 
 A command's answer is written to standard output as a whole when the command has ended; an error is
 one line on standard error. With --json, standard output always gets one JSON object: the answer, or

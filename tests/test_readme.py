@@ -135,16 +135,13 @@ def test_worked_example_lines() -> None:
 
 
 def test_lab_commands_are_understood() -> None:
-    from lcviz.cli.lab import _parser
-    from lcviz.lab.experiments import EXPERIMENTS, Experiment
+    from benchmarks.experiments import EXPERIMENTS
+    from benchmarks.experiments.__main__ import _parser
 
-    lab = [
-        shlex.split(c, comments=True) for page in PAGES for c in commands(page, "python -m lcviz")
-    ]
-    asked = [_parser().parse_args(command[3:]).experiment for command in lab]
-    assert {one.name for one in asked if isinstance(one, Experiment)} == {
-        experiment.name for experiment in EXPERIMENTS
-    }
+    start = "python -m benchmarks.experiments"
+    lab = [shlex.split(c, comments=True) for page in PAGES for c in commands(page, start)]
+    asked = [_parser().parse_args(command[3:]).experiment.name for command in lab]
+    assert {*asked} == {experiment.name for experiment in EXPERIMENTS}
 
 
 def test_two_commands() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lcviz.lab.markdown import table
+from benchmarks.markdown import table
 
 from .samples import size_name
 from .scaling import fit_line

@@ -20,8 +20,9 @@ from .first import summary
 from .in_page import new_context
 from .serving import PATIENCE, Server
 
-# Remembers when the next event comes, and when after it the part is no longer as it was.
-WATCH = """([selector, event]) => {
+# Remembers when the next event comes, and when after it the part is no longer as it was, and what
+# it waits for is there.
+WATCH = """([selector, event, when]) => {
     const read = () => window.nodesOf(selector).map(node => node.outerHTML).join();
     const before = read();
     window.acted = window.changed = undefined;
@@ -31,7 +32,8 @@ WATCH = """([selector, event]) => {
     const paint = () => getComputedStyle(document.querySelector('.stApp')).backgroundColor;
     const colour = paint();
     const look = () => {
-        const differs = event === 'theme' ? paint() !== colour : read() && read() !== before;
+        const differs = event === 'theme' ? paint() !== colour
+            : (!when || window.nodesOf(when).length) && read() && read() !== before;
         if (window.acted !== undefined && differs) window.changed = performance.now();
         else requestAnimationFrame(look);
     };
@@ -42,6 +44,7 @@ SECONDS = "() => (window.changed - window.acted) / 1000"
 RUNS = ("example", "paused", "training")
 LENET = "model=LeNet-5&iterations=20000&speed=full&interval=300"  # the step shown stays in memory
 EFFECT, VIEW = 0.3, 0.1  # goals of medians: what is computed anew, and what is only shown
+WHOLE = 0.15  # and the whole example, saved once more
 BUCKETS = "[data-picture=buckets]"
 BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] [data-quantity=checkpoint-bytes]"
 PIXELS = "[data-picture=weights] .map"
@@ -56,7 +59,7 @@ class Control:
     """act: done on a page at a path. target: the part that changes. event: that begins it.
 
     goal: seconds of the median. view: the section that is opened before. runs: on which runs.
-    ready: what is there before, if not the target.
+    ready: what is there before, if not the target. when: what must be there after it, too.
     """
 
     target: str
@@ -67,6 +70,7 @@ class Control:
     goal: float = VIEW
     runs: tuple[str, ...] = RUNS[:1]
     ready: str = ""
+    when: str = ""
 
 
 def _slider(place: str, *keys: str) -> Act:
@@ -86,7 +90,7 @@ def _section(page: Page, i: int) -> None:
     if i:
         page.get_by_role("radio", name="Recommend").press("Space")
         settled(page)
-    page.evaluate(WATCH, [COMPARED, "keydown"])
+    page.evaluate(WATCH, [COMPARED, "keydown", ""])
     page.get_by_role("radio", name="Compare").press("Space")
 
 
@@ -117,7 +121,7 @@ def _budget(page: Page, i: int) -> None:
         form.get_by_role("radio", name="Budget", exact=True).press("Space")
         settled(page)
     field.fill(str(6 + i % 2))
-    page.evaluate(WATCH, [SIZE, "keydown"])  # only now: it has already changed once
+    page.evaluate(WATCH, [SIZE, "keydown", ""])  # only now: it has already changed once
     field.press("Enter")
 
 
@@ -142,6 +146,9 @@ def _follow(page: Page, i: int) -> None:
 CONTROLS: dict[str, Control] = {
     "Live, x, on the buckets": Control(BARS, _bits, "pointerdown", goal=EFFECT, runs=RUNS),
     "Live, x, on the size": Control(SIZE, _bits, "pointerdown", goal=EFFECT, runs=RUNS),
+    "Live, x, on the whole run": Control(
+        SIZE, _bits, "pointerdown", goal=WHOLE, when=".board[data-settled]"
+    ),
     "Live, cut by key, on the buckets": Control(
         BARS, _slider(BUCKETS, "ArrowRight", "ArrowLeft"), goal=EFFECT, runs=RUNS
     ),
@@ -176,7 +183,7 @@ def seconds(page: Page, control: Control, times: int) -> Iterator[float]:
     page.locator(control.ready or control.target).first.wait_for()
     settled(page)
     for i in range(times):
-        page.evaluate(WATCH, [control.target, control.event])
+        page.evaluate(WATCH, [control.target, control.event, control.when])
         control.act(page, i)
         page.wait_for_function(CHANGED)
         yield page.evaluate(SECONDS)

@@ -4,5 +4,5 @@ Reading order:
 
     main     reads the first word of the command line, and calls its module
     serve    opens the dashboard where there is no such word
-    lab      experiments, receipts, reports and the Learn page
+    tools    receipts, reports, the board as one file
 """

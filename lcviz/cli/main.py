@@ -12,15 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DISTRIBUTION = "lcviz-checkpoint"
-EXPERIMENTS = {
-    "breakdown": "What each stage of the codec saves.",
-    "removed-bucket": "What the loss becomes without a bucket, and without all smaller ones.",
-    "recovery": "How much work a crash costs with each method of saving, at equal bytes on disk.",
-    "repeated": "How accurate a training becomes that fails and is restored many times.",
-    "overhead": "What saving costs a training, and when it pays.",
-    "tune": "The cheapest setting that meets a target of size, distance or rework.",
-    "frontier": "How close a track stays at each size, with buckets and with uniform steps.",
-}
 TOOLS = {
     "receipt": "Check a receipt of the dashboard against its archive.",
     "report": "Write the figures of a chain as one file.",
@@ -38,10 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from codec.cli.main import main as codec_main
 
             return codec_main(words[1:], "lcviz codec")
-        if first in EXPERIMENTS or first in TOOLS:
-            from . import lab
+        if first in TOOLS:
+            from . import tools
 
-            return lab.main(words)
+            return tools.main(words)
         if first and not first.startswith("-"):
             print(f"error: no command {first!r}; lcviz --help lists them", file=sys.stderr)
             return 2
@@ -63,17 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     """The options of the dashboard, and in its help the commands."""
-    commands = (
-        ("experiments on models that this machine trains", EXPERIMENTS),
-        ("tools", TOOLS),
-    )
-    tables = (
-        f"{title}:\n"
-        + "\n".join(
-            f"  {name:16}{about[:1].lower()}{about[1:].rstrip('.')}"
-            for name, about in table.items()
-        )
-        for title, table in commands
+    tools = "\n".join(
+        f"  {name:9}{about[:1].lower()}{about[1:].rstrip('.')}" for name, about in TOOLS.items()
     )
     parser = argparse.ArgumentParser(
         prog="lcviz",
@@ -81,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Compressed checkpoints (LC-Checkpoint), live. Without a command, the "
         "dashboard opens in\nyour browser.",
-        epilog="\n\n".join((*tables, "lcviz COMMAND --help explains a command.")),
+        epilog=f"commands:\n{tools}\n\nlcviz COMMAND --help explains a command.",
     )
     parser.add_argument(
         "--run",

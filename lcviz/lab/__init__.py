@@ -8,7 +8,6 @@ What is measured on one delta:
     chain_summary   a chain in numbers
     step_tensors    one step of a chain, tensor by tensor
     value_history   one value over the steps of a chain
-    breakdown       what each stage of the codec saves
     removed_bucket  the loss when one exponent bucket is left out
     follow_weight   one weight through all stages
     codewords       the first bits of a stream, cut at its code words
@@ -18,12 +17,8 @@ What is measured on a whole training:
 
     workload        what the lab trains
     series          its states, or a user's own checkpoints
-    frontier        bytes against distance, during a training
-    overhead        seconds that saving costs
     recovery/       what a crash costs
     tuner/          which setting to use
-    experiments/    the commands of `python -m lcviz`
 
-Used by all: measures (distance, rework), intervals (means), progress, machine (this computer),
-markdown (tables).
+Used by all: measures (distance, rework), intervals (means), progress, machine (this computer).
 """

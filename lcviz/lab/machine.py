@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+PACKAGES = ("numpy", "torch", "numba", "scikit-learn")  # whose versions decide numbers
+
 
 def machine(packages: Iterable[str]) -> dict[str, Any]:
     """This machine: cpu, cores, system, and the versions of Python and of these packages.

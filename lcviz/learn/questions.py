@@ -49,7 +49,7 @@ QUESTIONS = {
     ),
     "restart": Question(
         "0.2 was left out. Training adds 0.2 again. The next δ?",
-        ["0.2", "0.4", "0: it is lost"],
+        ["0.2", "0.4", "0"],
         1,
         "δ starts from the track, which lacks the first 0.2. What waits adds up. What a restart "
         "lacks, training makes up for.",

@@ -1,7 +1,7 @@
 """Live: train a small model and see every checkpoint go through the codec.
 
 Read in this order:
-    page                the whole page: controls, pictures, details
+    page                the whole page: controls, pictures
     page_start          the board with its example, until a run begins
     page_step           the checkpoint to show
     step_record         its record, as saved or as a visitor tries it
@@ -13,5 +13,4 @@ Read in this order:
     page_kill           "Kill it now": what a crash destroys
     page_play           "Open without a server": the page as one file
     recorded_chain      a chain on disk as these facts, for such a file
-    details             figures that do not fit on the first screen
 """

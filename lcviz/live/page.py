@@ -14,6 +14,7 @@ from functools import partial
 
 import streamlit as st
 
+from lcviz.lab.tuner.candidates import Setting
 from lcviz.play import page_board
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
@@ -29,6 +30,7 @@ from lcviz.run.snapshot import (
 )
 from lcviz.text import enumerated, nbytes_text
 from lcviz.ui import session, share, widgets
+from lcviz.ui.live_settings import own_training
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
 from lcviz.ui.settings import (
@@ -40,13 +42,12 @@ from lcviz.ui.settings import (
 )
 from lcviz.ui.steering import Steering, keep_in_browser
 
-from .details.page import show_details
 from .page_attempt import CARRIES, stored_attempt
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_base, show_pictures
 from .page_play import play_button
 from .page_start import create_run, show_example, show_form_error, start_button, take_early
-from .page_step import chosen_step, look_into
+from .page_step import look_into
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
@@ -87,17 +88,19 @@ def page() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         if not switch_above:
             _carries_toggle()
-        details = st.toggle(
-            "Details",
-            key="details",
-            bind="query-params",
-            help="Sizes over time, bits by x, the code as a tree, and the lines for your own "
-            "training.",
-        )
         play_button(run, settings)
+        st.button(
+            "Back to the example",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            key="to-example",
+            help="The run stays on this server for a while: its link opens it again.",
+            on_click=session.look_at,
+            args=(None,),
+        )
         st.caption(describe(run.settings))
-    if details:
-        show_details(run)
+    setting = Setting(run.settings.coding, run.settings.interval)
+    own_training(setting, optimizer=run.settings.optimizer_state)
     page_state.append(_page_state(snapshot))
 
 
@@ -139,11 +142,8 @@ def _is_old(page_state: list[object], snapshot: Snapshot) -> bool:
 
 
 def _page_state(snapshot: Snapshot) -> tuple[object, ...]:
-    """Everything that buttons and details depend on."""
-    buttons = snapshot.status, len(snapshot.checkpoints) > 1
-    if not st.session_state.get("details"):
-        return buttons
-    return *buttons, chosen_step()
+    """Everything that buttons depend on."""
+    return snapshot.status, len(snapshot.checkpoints) > 1
 
 
 def _controls(run: Run, snapshot: Snapshot, form: Form, *, switch_above: bool) -> str | None:

@@ -19,8 +19,8 @@ from .last_state_figure import distances_panel
 from .page_rework import nothing_saved
 
 NO_LOSS = (
-    "Iterations need a loss. To use your own: `python -m lcviz recovery --own PATH --loss "
-    "FILE.py:FUNCTION`."
+    "Iterations need a loss. To use your own, in a checkout of lcviz: "
+    "`python -m benchmarks.experiments recovery --own PATH --loss FILE.py:FUNCTION`."
 )
 
 

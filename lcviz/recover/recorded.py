@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 import codec
-from lcviz.lab.experiments.results_file import PACKAGES
-from lcviz.lab.machine import machine
+from lcviz.lab.machine import PACKAGES, machine
 from lcviz.lab.progress import unreported
 from lcviz.lab.recovery.recovery import Outcome, Protocol, Race
 from lcviz.lab.recovery.rework import CrashExperiment

@@ -93,8 +93,14 @@ def test_the_cut_is_dragged(page: Page) -> None:
     assert page.evaluate(LOOK)[0] == "7"
     sentence = "7 slots for 9 buckets, largest first: 35 values are kept."
     assert page.locator("p.text").text_content() == sentence
+    at = handle.bounding_box()
+    larger = [{**bar, "exponent": bar["exponent"] + 3} for bar in DATA["buckets"][:2]]
+    answer = DATA | {"buckets": larger, "alphabets": [2], "slots": [2], "bits": "all"}
+    page.evaluate("show", answer)  # while it is held, its bars stay under the pointer
+    assert handle.bounding_box() == at
     page.mouse.up()
     assert page.evaluate("sent")[-1] == ["cut", 7]
+    assert page.locator("g.bars > g").count() == 2
 
 
 def test_other_changes_before_the_answer_do_not_undo_it(page: Page) -> None:

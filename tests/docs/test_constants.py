@@ -39,7 +39,6 @@ SENTENCES = {
     ],
     "tutorial.md": [
         "a checkpoint every {lcviz.run.snapshot:RunSettings().interval!w} iterations",
-        "what x = 1…{codec.scheme.quantize:MAX_BITS} bits would keep",
     ],
     "reference/api.md": [
         "1 to {codec.scheme.quantize:MAX_BITS}; at most 2ˣ − 1 buckets",
@@ -134,8 +133,8 @@ SENTENCES = {
         "mean over {lcviz.lab.recovery.recovery:2 * Protocol().smooth + 1} iterations",
         "The limit is {lcviz.lab.recovery.recovery:Protocol().cap}.",
         "less than a {lcviz.lab.measures:NEGLIGIBLE!w} of an iteration's gain",
-        "after {lcviz.lab.overhead:WARM_UP} that do not count",
-        "seeds ({lcviz.lab.experiments.tuning:FRESH} to",
+        "after {benchmarks.experiments.overhead:WARM_UP} that do not count",
+        "seeds ({benchmarks.experiments.tuning:FRESH} to",
     ],
 }
 

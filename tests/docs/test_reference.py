@@ -17,11 +17,12 @@ import pytest
 
 import codec
 import codec.inspect
+from benchmarks.experiments import __main__ as lab_cli
 from codec import console, errors
 from codec.cli import main as codec_cli
 from codec.scheme.coding import UNSET
-from lcviz.cli import lab as lab_cli
 from lcviz.cli import main
+from lcviz.cli import tools as tools_cli
 from lcviz.inspect.watch_paths import parse_arguments
 from lcviz.ui import navigation
 from tests.docs.outputs import BLOCK, with_outputs
@@ -29,8 +30,14 @@ from tests.docs.pages import ROOT, TEXTS, rows, section, spans, value
 
 API, CLI = "reference/api.md", "reference/cli.md"
 ALL = "\n".join(TEXTS.values())
-CLIS = {"`python -m codec`: chains": codec_cli, "`python -m lcviz`: the lab": lab_cli}
-PARSERS = pytest.mark.parametrize(("heading", "cli"), CLIS.items(), ids=["codec", "lcviz"])
+CLIS = {
+    "`python -m codec`: chains": codec_cli,
+    "`python -m benchmarks.experiments`: the lab": lab_cli,
+    "`lcviz`: the tools": tools_cli,
+}
+PARSERS = pytest.mark.parametrize(
+    ("heading", "cli"), CLIS.items(), ids=["codec", "experiments", "lcviz"]
+)
 
 
 def commands_of(cli: ModuleType) -> Mapping[str, argparse.ArgumentParser]:
@@ -41,7 +48,10 @@ def commands_of(cli: ModuleType) -> Mapping[str, argparse.ArgumentParser]:
 
 def documented_options(text: str) -> dict[str, set[str]]:
     """Command -> its options, by the tables of a section of the reference."""
-    options = {name: set[str]() for name in re.findall(r"^python -m lcviz (\S+)", text, re.M)}
+    options = {
+        name: set[str]()
+        for name in re.findall(r"^python -m benchmarks.experiments (\S+)", text, re.M)
+    }
     experiments = list(options)
     for head, (first, *others) in rows(text):
         flags = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", " ".join(spans(first))))

@@ -517,7 +517,7 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 @pytest.fixture
 def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
-    """The Live page with its details at full speed: live(model="lenet5", bits="3").
+    """The Live page at full speed: live(model="lenet5", bits="3").
 
     A step, or what is tried, is there at once, however slow the machine is.
 
@@ -528,7 +528,7 @@ def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
 
     def open_page(*, steers: bool = True, **parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)
-        for name, value in ({"details": "true", "speed": "full"} | parameters).items():
+        for name, value in ({"speed": "full"} | parameters).items():
             at.query_params[name] = value
         run = session.all_runs().get(parameters.get("run"))
         if steers and run is not None:

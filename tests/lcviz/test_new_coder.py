@@ -22,10 +22,8 @@ from streamlit.testing.v1 import AppTest
 
 from codec import Coding
 from codec.inspect import layout_of
-from lcviz.lab.anatomy import promotions
 from lcviz.lab.tuner.candidates import Grid
 from lcviz.live.bits_picture import bits_picture
-from lcviz.live.details.bits_figure import bits_panel
 from lcviz.live.step_record import saved_record
 from lcviz.report.chain_figures import figures_of
 from lcviz.run.run import Run
@@ -58,8 +56,6 @@ picture = bits_picture(record)
 data = worded(picture.data)
 assert ["toy", "toy code"] in data["coders"], data["coders"]
 assert [row["name"] for row in data["compare"] if row["here"]] == ["toy coder"]
-by_bits = promotions(record.alphabets, record.codes)
-assert "Toy coder" in bits_panel(by_bits, 1).sentence
 states = run.saved.states()
 delta = OneDelta("toy", 1, layout_of(states.live), states.before, states.live, 1.0)
 two = Coding(2, coder="toy")

@@ -11,7 +11,7 @@ from lcviz.lab.workload import Workload, workload
 from .candidates import Candidate, Grid, Setting
 from .replay import try_out
 
-ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
+ITERATIONS = 160  # of a training, as `python -m benchmarks.experiments tune` takes
 RUN_ITERATIONS = 100  # of a repeated run: the answer must come within seconds
 
 

@@ -6,7 +6,7 @@ const SLIDES = [
   ["buckets", "Which changes can wait?", "All changes of one sign and one power of two share a bucket, and become one value, its level. The x bits of priority promotion name 2ˣ − 1 buckets: those of the largest changes. All smaller changes become 0, and wait.", "Drag the cut."],
   ["bits", "Why are 32 bits a number too many?", "Few different values are left, and nearly all of them are 0. A Huffman code gives frequent values short words. The run-length code also counts the zeros between two changes, and writes one word for all of them."],
   ["weight", "Where does what was dropped go?", "It is not lost. The next δ starts from what a restart would load, so it holds all that earlier ones left out. ũ follows u in steps: late, but it follows."],
-  ["loss", "What does a restart lose?", "Both curves are losses on digits that the training never sees: of the model in training, and of the model that a restart would load. Early checkpoints lag behind. Later ones catch up, as δ becomes smaller.", "Keep only one slot. Then switch “Keep what is dropped” off."],
+  ["loss", "What does a restart lose?", "Both curves are losses on digits that the training never sees: of the model in training, and of the model that a restart would load. Early checkpoints lag behind. Later ones catch up, as δ becomes smaller.", "Switch “Keep what is dropped” off."],
   ["examples", "Can the restored model still read?", "Ten digits that the training never sees. Above stands what the model in training reads, below what a restart would read after this checkpoint. What differs is what the missing bytes cost."],
   ["race", "What does a crash cost?", "Four ways to save the same training crash at the same iteration. The price is how many iterations each needs until its loss is back. Full checkpoints are exact and large. SCAR and TOPN save the blocks or the weights that changed most, in as many bytes as LC."],
 ];
@@ -54,6 +54,7 @@ class Lecture {
   begin() {
     if (!state) return;
     this.on = true;
+    this.at = 0;
     if (worker) writeAddress(state, entry());
     this.before = readAddress().opening;
     // Above everything: on the dashboard the board is a part of its page.
@@ -72,8 +73,7 @@ class Lecture {
     board.removeAttribute("popover");
     board.classList.remove("lecture");
     this.bar.hidden = true;
-    if (this.crashed) say("return", this.before); // the same training, once more
-    this.crashed = false;
+    this.undo();
     drawPictures();
     find("begin-lecture").focus();
   }
@@ -90,6 +90,7 @@ class Lecture {
     this.at = Math.min(Math.max(this.at + by, 0), slides.length - 1);
     const [name, question, sentence, speaker = ""] = slides[this.at];
     const isRace = name === "race";
+    if (!isRace) this.undo();
     this.card = this.find(name);
     this.card.classList.add("shown-slide");
     this.bar.querySelector("h1").textContent = question;
@@ -106,7 +107,7 @@ class Lecture {
     const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
     set(card, { style: `width: ${natural}px`, "data-higher": null });
     drawPictures();
-    set(this.find("headline"), { style: `zoom: ${(1.15 * innerWidth) / 1280}` });
+    set(this.find("headline"), { style: `zoom: ${(1.5 * innerWidth) / 1280}` });
     const zoom = Math.min(width / natural, height / card.offsetHeight);
     set(card, { style: `width: ${Math.floor(width / zoom)}px; zoom: ${zoom}` });
     // What is left below goes to a curve or an image; its texts may then take another line.
@@ -128,9 +129,16 @@ class Lecture {
   /** Crash the training, and race back. */
   crash() {
     this.crashed = true;
+    drawIn(this.card, "Four ways to save race back …", () => {});
     say("step", null); // at the end: the training is not repeated
     say("crash");
     say("race");
+  }
+
+  /** The same training as before a crash, once more. */
+  undo() {
+    if (this.crashed) say("return", this.before);
+    this.crashed = false;
   }
 
   speak() {

@@ -92,7 +92,7 @@ function finishDrawing() {
   say("drawn");
   if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
   if (served) return;
-  if (!recorded) guide.hear(state);
+  if (!recorded && !lecture.on) guide.hear(state);
   if (HOST) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
@@ -133,7 +133,7 @@ function heardFrom(event, value) {
 listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
-  find("handout-link").textContent = location.protocol === "file:" ? "" : location.href;
+  find("handout-link").textContent = isLocal ? "" : location.href;
   // As large as one page lets it be.
   for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {
     board.style.setProperty("--zoom", zoom.toFixed(2));
@@ -179,7 +179,7 @@ function drawControls() {
   const { playing, finished, dead, newest } = state;
   const had = focused().id;
   find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
-  find("play").hidden = dead || (HOST && finished);
+  find("play").hidden = dead || (HOST && !playing && (finished || !state.isAtRest));
   board.classList.toggle("dead", dead);
   find("next").disabled = playing || finished;
   find("kill").disabled = !newest;
@@ -233,7 +233,10 @@ find("step").onchange = ({ target }) => served && say("step", Number(target.valu
 find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin(state);
 find("print").onclick = () => print();
-find("copy-link").onclick = copyLink;
+const isLocal = location.protocol === "file:" || ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+find("copy-link").onclick = ({ target }) => copyText(target, () => location.href, isLocal ? "Copied, for this machine" : "Copied");
+find("embed").hidden = isLocal || HOST;
+find("embed").onclick = ({ target }) => copyText(target, () => `<iframe src="${location.href}" title="Checkpoint compression, live" width="100%" height="760"></iframe>`, "Copied");
 
 /** The seed in the field; null where that is no seed. */
 function seedOfField() {
@@ -241,16 +244,18 @@ function seedOfField() {
   return /^\d{1,10}$/.test(text) && Number(text) <= MOST_SEED ? Number(text) : null;
 }
 
-async function copyLink() {
+/** Copy a text of this moment, and say so on the button. @param {any} button @param {() => string} text @param {string} done */
+async function copyText(button, text, done) {
   if (!state) return;
   writeAddress(state, entry());
+  button.dataset.label ??= button.textContent;
   try {
-    await navigator.clipboard.writeText(location.href);
-    find("copy-link").textContent = location.protocol === "file:" ? "Copied, for this machine" : "Copied";
+    await navigator.clipboard.writeText(text());
+    button.textContent = done;
   } catch {
-    find("copy-link").textContent = "Copy the address above";
+    button.textContent = "Copy the address above";
   }
-  setTimeout(() => (find("copy-link").textContent = "Copy link"), 2000);
+  setTimeout(() => (button.textContent = button.dataset.label), 2000);
 }
 
 for (const name of ["live", "learn"]) find(`to-${name}`).onclick = () => goTo(name);

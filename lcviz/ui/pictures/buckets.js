@@ -8,10 +8,14 @@ const OVERHANG = 3; // pixels by which a label may be wider than its bar
 const VIEWS = [["values", "values"], ["error", "error without it"]];
 
 export default function (component) {
-  const { data, setTriggerValue: send } = component;
   const { text, controls, body } = frame(component);
+  const { setTriggerValue: send } = component;
+  body.newest = component.data;
   const [svg, under] = built(body, () => [layers("edge", "level", "bars", "axis", "cut"), make("div", { class: "under" }), make("style", {}, STYLE)]);
   body.again = () => {
+    // While the cut is dragged its axis stays: that of an answer would slide it away from the pointer.
+    if (!body.dragging) body.held = body.newest;
+    const data = body.held;
     const now = withExpected(body, data);
     if (!body.dragging) body.cut = now.cut;
     const isOld = now.cut !== data.cut && now.view === "values"; // the sentence, until the answer comes
@@ -25,8 +29,9 @@ export default function (component) {
   };
   const choose = (bits) => {
     send("bits", bits);
-    const cut = bits === "all" ? data.most : Math.min(2 ** bits - 1, data.most);
-    expect(body, data.cut === null || Number.isNaN(cut) ? { bits } : { bits, cut });
+    const { most, cut } = body.held;
+    const next = bits === "all" ? most : Math.min(2 ** bits - 1, most);
+    expect(body, cut === null || Number.isNaN(next) ? { bits } : { bits, cut: next });
   };
   body.again();
 }
@@ -57,7 +62,7 @@ function drawAll(svg, body, data, width, send) {
       const tall = worth ? far(bar.error) : long(n);
       const fill = bar.sign ? "var(--blue)" : "var(--orange)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
-      set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.28, ...at(rest ? tall : 0) });
+      set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.36, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);

@@ -12,7 +12,7 @@ export default function (component) {
         "span",
         { class: "shares" },
         make("span", { class: "said" }, make("span"), make("span", {}, make("span"), make("button", { type: "button" }, "Back"))),
-        make("span", { class: "bar", title: "Of the model in float32, the green part is in this checkpoint" }, make("i")),
+        make("span", { class: "bar", title: "Above the model in float32, below this checkpoint" }, make("i"), make("i")),
         make("small"),
       ),
       make("span", { class: "blocks smaller" }),
@@ -38,7 +38,7 @@ export default function (component) {
   status.textContent = data.status;
   write(tried, data.kept ?? "");
   set(tried, { title: data.kept }); // a long one is cut
-  set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
+  set(bar.lastChild, { style: `width: max(3px, ${100 * data.share}%)` });
   set(status, { hidden: Boolean(data.kept) }); // what is tried takes its place: nothing moves
   set(back.parentElement, { hidden: !data.kept });
   back.onclick = () => setTriggerValue("back", true);
@@ -68,9 +68,9 @@ const STYLE = `
   .blocks small { font-size: 12px; color: var(--faint); font-variant-numeric: tabular-nums; }
   .shares { flex: 0 0 clamp(13rem, 25%, 22rem); min-width: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 1px; line-height: 1.2; font-size: 12px; color: var(--faint); }
   .shares small { font-size: 12px; white-space: nowrap; font-variant-numeric: tabular-nums; }
-  @media (max-width: 700px) { .shares { flex-basis: 100%; } }
-  .bar { height: 10px; border-radius: 3px; background: var(--line); overflow: hidden; }
-  .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
+  .bar { display: grid; gap: 2px; }
+  .bar i { height: 4px; border-radius: 2px; background: var(--grey); }
+  .bar i + i { background: var(--good); transition: width 0.3s; }
   .smaller > span { min-width: 4.2rem; }
   .lost > span { width: 10.2rem; } /* whatever they say: nothing moves */
   @container (min-width: 1100px) { .lost > span { width: 12.5rem; } }
@@ -83,4 +83,15 @@ const STYLE = `
   .said span span { overflow: hidden; text-overflow: ellipsis; }
   .said button { border: 1px solid var(--orange); border-radius: 0.5rem; margin: -2px 0 -2px 0.5em; line-height: 1.1; }
   .said [hidden] { display: none; }
+  @container (max-width: 420px) { .lost small { white-space: normal; } }
+  @media (max-width: 700px) {
+    figure { gap: 0 1rem; }
+    .blocks { flex-wrap: nowrap; }
+    .blocks b { font-size: 16px; }
+    .blocks:first-child, .bar, .shares > small { display: none; }
+    .shares { flex-basis: 100%; order: 1; margin-top: 2px; }
+    .smaller > span { min-width: 0; }
+    .lost { flex: 1 0 100%; }
+    .lost > span { width: auto; }
+  }
 `;

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import codec
-from lcviz.cli import lab, main, serve
+from lcviz.cli import main, serve, tools
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,18 +29,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert not modules & {"numpy", "numba", "codec", "torch", "streamlit", "pandas"}
     for option in ("--run", "--data", "--port", "--host", "--no-browser"):
         assert option in output
-    for name in (*main.EXPERIMENTS, *main.TOOLS):
+    for name in main.TOOLS:
         assert f"\n  {name} " in output
 
 
 def test_help_says_what_each_command_says_of_itself() -> None:
-    summaries = {e.name: type(e).__doc__ for e in lab.EXPERIMENTS}
-    assert summaries == main.EXPERIMENTS
-    commands = lab._parser()._subparsers
+    commands = tools._parser()._subparsers
     assert commands is not None
     choices = commands._group_actions[0].choices
     assert choices is not None
-    assert set(choices) == {*main.EXPERIMENTS, *main.TOOLS} - {"codec"}
+    assert set(choices) == {*main.TOOLS} - {"codec"}
 
 
 def test_codec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,12 +62,6 @@ def test_info_needs_no_compiler(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
 
 
-def test_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main.main(["tune", "--models", "none"])
-    assert "none" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("words", [[], ["play"]], ids=["dashboard", "command"])
 def test_a_part_that_is_not_installed(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -78,7 +70,7 @@ def test_a_part_that_is_not_installed(
         raise ModuleNotFoundError("No module named 'plotly.graph_objects'", name="plotly.x")
 
     monkeypatch.setattr(serve, "serve", gone)
-    monkeypatch.setattr(lab, "main", gone)
+    monkeypatch.setattr(tools, "main", gone)
     assert main.main(words) == 2
     error = capsys.readouterr().err
     assert "plotly is not installed" in error
@@ -89,7 +81,7 @@ def test_a_mistake_of_ours_is_no_missing_part(monkeypatch: pytest.MonkeyPatch) -
     def broken(_: object) -> int:
         raise ModuleNotFoundError("No module named 'lcviz.nothing'", name="lcviz.nothing")
 
-    monkeypatch.setattr(lab, "main", broken)
+    monkeypatch.setattr(tools, "main", broken)
     with pytest.raises(ModuleNotFoundError):
         main.main(["play"])
 

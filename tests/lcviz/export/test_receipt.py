@@ -20,7 +20,7 @@ import pytest
 from safetensors.torch import load, load_file
 
 import demo_models
-from lcviz.cli.lab import main
+from lcviz.cli.tools import main
 from lcviz.export import receipt as receipts
 from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore

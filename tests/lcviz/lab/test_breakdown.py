@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import codec
+from benchmarks.experiments.breakdown import breakdown
 from codec import Coding
 from codec.state.tensors import copy_arrays
-from lcviz.lab.breakdown import breakdown
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab import overhead
-from lcviz.lab.overhead import MODES, WARM_UP, round_of, train
+from benchmarks.experiments import overhead
+from benchmarks.experiments.overhead import MODES, WARM_UP, round_of, train
 from lcviz.lab.workload import workload
 
 

@@ -150,12 +150,6 @@ def test_elements_of_an_alphabet_are_weights(finished_runs: Finished) -> None:
 # On the page.
 
 
-@pytest.fixture
-def live(live: Live) -> Live:
-    """The Live page without its details."""
-    return partial(live, details="false")
-
-
 def parameter(page: Any, name: str) -> str | None:
     value = page.at.query_params.get(name)
     return value[0] if isinstance(value, list) else value

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -35,12 +34,6 @@ def _fresh(monkeypatch: Patch) -> Iterator[None]:
     yield
     session.all_jobs().close()
     session.all_jobs.clear()
-
-
-@pytest.fixture
-def live(live: Live) -> Live:
-    """The Live page without its details, which take half of the time."""
-    return partial(live, details="false")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,12 +29,6 @@ def links(page: Any) -> list[dict[str, list[str]]]:
     """What the links that *Share* offers say."""
     codes = [code.value for code in page.at.code if "run=" in code.value]
     return [parse_qs(urlsplit(code).query) for code in codes]
-
-
-@pytest.fixture
-def live(live: Live) -> Live:
-    """The Live page without its details."""
-    return partial(live, details="false")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lcviz.cli.lab import main
+from lcviz.cli.tools import main
 
 NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}  # which nobody loads
 MOST = 400_000  # bytes

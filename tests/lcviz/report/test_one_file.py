@@ -11,7 +11,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 import codec
-from lcviz.cli.lab import main
+from lcviz.cli.tools import main
 
 Capsys = pytest.CaptureFixture[str]
 

@@ -23,7 +23,7 @@ OF_MODELS = " ".join(
 )
 OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
 PAGES = {  # parameters of their own
-    "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed
+    "live": f"""{SETTINGS} {OF_MODELS} step killed_loss speed
         live_crash live_crashes live_shows""",
     "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_tolerance
         learn_answers u track learn_step""",
@@ -38,7 +38,7 @@ PAGES = {  # parameters of their own
 }
 # What opens a part of a page that has parameters of its own.
 OPENED = {
-    "live": ({"keep": "Budget", "details": "true", "optimizer": "Adam"},),
+    "live": ({"keep": "Budget", "optimizer": "Adam"},),
     "learn": ({"carry": "16 weights of this run"},),
     "tune": (
         {"tune_source": "another model"},

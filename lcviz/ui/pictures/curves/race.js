@@ -61,7 +61,7 @@ SAYS.race = (/** @type {RaceFacts} */ facts) => {
     lines,
     marks: [{ step: 0, text: `crash at ${at}`, strong: true }],
     level: { y: level, text: `${shortLossText(level)} before` },
-    range: [before.length ? start : 0, calm.length - 1],
+    range: [before.length ? start : 0, Math.max(calm.length - 1, ...ways.map(endOf))],
     log: Math.min(...losses) > 0 && Math.max(...losses) > RACE_FLAT * level, // else all lie on the level
     unit: "iteration",
     height: RACE_HEIGHT,

@@ -1,14 +1,15 @@
-"""The experiments of `python -m lcviz`.
+"""The experiments of `python -m benchmarks.experiments`.
 
 Reading order:
 
+    __main__      the command
     base          what they share: arguments, trials, tables
     results_file  trials kept in a file, so that an interrupted experiment goes on
-    stages        breakdown, removed-bucket
+    stages        breakdown (measured in breakdown.py), removed-bucket
     failures      recovery, repeated
-    costs         overhead
+    costs         overhead (measured in overhead.py)
     tuning        tune
-    frontier      frontier
+    frontier      frontier (measured in points.py)
 """
 
 from .base import Experiment

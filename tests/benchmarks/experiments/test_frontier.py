@@ -1,4 +1,4 @@
-"""`python -m lcviz frontier`: what is saved, and what a restart from it costs."""
+"""`python -m benchmarks.experiments frontier`: what is saved, and what a restart from it costs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 
 import pytest
 
-from lcviz.lab.experiments.frontier import Frontier
-from lcviz.lab.experiments.results_file import Row
+from benchmarks.experiments.frontier import Frontier
+from benchmarks.experiments.results_file import Row
 
 SMALL = "--models matrix-factorization --saves 8 --cap 6 --seeds 1 --shares .05 --bits 2"
 

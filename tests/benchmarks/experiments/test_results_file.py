@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.experiments import results_file
-from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError
+from benchmarks.experiments import results_file
+from benchmarks.experiments.results_file import ResultsFile, ResultsFileError
 
 ASKED: dict[str, Any] = {"seeds": 3, "models": ("a", "b")}
 X1, X2 = [{"x": 1}], [{"x": 2}]

@@ -16,10 +16,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from lcviz.lab.machine import machine
+from lcviz.lab.machine import PACKAGES, machine
 
 Row = dict[str, Any]
-PACKAGES = ("numpy", "torch", "numba", "scikit-learn")
 
 
 class ResultsFileError(Exception):

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from benchmarks.markdown import table
 from codec import Coding
-from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
-from lcviz.lab.markdown import table
 from lcviz.lab.removed_bucket import remove_buckets_of_last
 
 from .base import (
@@ -31,6 +30,7 @@ from .base import (
     series_of,
     titled,
 )
+from .breakdown import breakdown
 from .results_file import Row
 
 PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H

@@ -1,4 +1,4 @@
-"""What the experiments of `python -m lcviz` share: arguments, trials and parts of tables.
+"""What the experiments share: arguments, trials and parts of tables.
 
 When an experiment is interrupted, its finished trials are kept. Their rows are plain values, as in
 JSON and CSV; tables are made of nothing else.

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from codec import Coding
 from codec.errors import SettingsError
-
-from .anatomy import Alphabet, changes, dissect, kept_sizes
-from .series import Series, tracked
+from lcviz.lab.anatomy import Alphabet, changes, dissect, kept_sizes
+from lcviz.lab.series import Series, tracked
 
 
 @dataclass(frozen=True)

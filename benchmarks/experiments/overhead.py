@@ -17,9 +17,8 @@ from typing import Any
 import codec
 from codec import Saved
 from codec.inspect import STAGES
-
-from .progress import Progress, unreported
-from .workload import Workload
+from lcviz.lab.progress import Progress, unreported
+from lcviz.lab.workload import Workload
 
 NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
     "without saving",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from benchmarks.markdown import table
 from codec import Coding
 from codec.errors import SettingsError
 from lcviz.lab.intervals import mean
-from lcviz.lab.markdown import table
 from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.last_state import Restored, crash_at_last
 from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at

@@ -6,12 +6,11 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchmarks.markdown import table
 from codec import Coding
 from codec.inspect import CODERS, QUANTIZERS
 from demo_models import MODELS
-from lcviz.lab.frontier import points
 from lcviz.lab.intervals import mean, ratio
-from lcviz.lab.markdown import table
 from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.methods import DEFAULT, EXACT, NONE, SHARES, Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
@@ -35,6 +34,7 @@ from .base import (
     workload_arguments,
     workload_of,
 )
+from .points import points
 from .results_file import Row
 
 EXPONENT, UNIFORM = QUANTIZERS

@@ -1,4 +1,4 @@
-"""`python -m lcviz`: the experiments as a user runs them."""
+"""`python -m benchmarks.experiments`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import codec
+from benchmarks.experiments.__main__ import main
+from benchmarks.experiments.failures import Recovery, comparison
+from benchmarks.experiments.tuning import Tune
 from codec import Coding
 from codec.inspect import DEFAULT_DISTANCE
-from lcviz.cli.lab import main
-from lcviz.lab.experiments.failures import Recovery, comparison
-from lcviz.lab.experiments.tuning import Tune
 from lcviz.lab.series import OwnSeries
 
 Capsys = pytest.CaptureFixture[str]
@@ -144,8 +144,7 @@ def test_an_interrupt_loses_no_trial(capsys: Capsys, monkeypatch: pytest.MonkeyP
         ("tune MF --intervals 1,0", 2, "1 or more"),
         ("tune MF --check -1", 2, "0 or more; got '-1'"),
         ("tune MF --coders huffman,zip", 2, "got 'zip'"),
-        ("receipt nowhere.json", 1, "nowhere.json"),
-        ("", 2, "COMMAND"),
+        ("", 2, "EXPERIMENT"),
     ],
 )
 def test_mistakes_are_told(arguments: str, code: int, told: str, capsys: Capsys) -> None:

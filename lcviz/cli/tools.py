@@ -1,17 +1,9 @@
-"""The commands of `lcviz` that need torch: experiments, receipts, reports, pages as one file.
-
-Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
-interrupted experiment goes on with --resume. With --json, standard output is one JSON object: the
-answer, or {"error": …}.
-"""
+"""The commands of `lcviz` that need torch: receipts, reports, pages as one file."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,71 +14,25 @@ from tqdm import tqdm
 import codec
 import demo_models
 from codec import console
-from codec.console import BAD_DATA, OK, WRONG_USE, Parser
+from codec.console import BAD_DATA, OK, Parser
 from lcviz.export import receipt
-from lcviz.lab.experiments import EXPERIMENTS, Experiment
-from lcviz.lab.experiments.base import caution, data_of, provenance
-from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Row
 from lcviz.lab.progress import Progress
-from lcviz.lab.recovery.recovery import ProtocolError
 
-EXIT_CODES: dict[type[Exception], int] = {
-    **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
-    **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
-    receipt.ReceiptError: BAD_DATA,
-}
-# Options that change no value of a trial.
-NOT_SETTINGS = ("experiment", "resume", "keep", "json", "csv", "folder")
+EXIT_CODES: dict[type[Exception], int] = dict.fromkeys(
+    (demo_models.DataError, codec.LccError, receipt.ReceiptError), BAD_DATA
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one experiment or tool; returns the exit code. A user's mistake gives no traceback."""
+    """Run one tool; returns the exit code. A user's mistake gives no traceback."""
 
     def command() -> int:
         options = _parser().parse_args(arguments)
         torch.set_num_threads(1)  # the same sums every time
         codec.warm_up()
-        if isinstance(options.experiment, Experiment):
-            return _run(options.experiment, options)
-        return int(options.experiment(options))
+        return int(options.run_tool(options))
 
     return console.run(command, arguments, EXIT_CODES)
-
-
-def _run(experiment: Experiment, options: argparse.Namespace) -> int:
-    settings = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_SETTINGS}
-    settings = {"experiment": experiment.name} | settings | {"data": data_of(options)}
-    settings = json.loads(json.dumps(settings, default=str))
-    path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
-    trials = experiment.trials(options)
-    file = ResultsFile(path, settings, resume=options.resume)
-    rows: list[Row] = []
-    for i, trial in enumerate(trials, 1):
-        if file.rows(trial) is None:
-            file.check_alike()
-            name = " ".join(str(key) for key in trial if key is not None)
-            try:
-                with _bar(f"{name} ({i} of {len(trials)})") as progress:
-                    file.add(trial, experiment.run(options, trial, progress))
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(
-                    f"{i - 1} of {len(trials)} trials are in {path}; go on with --resume"
-                ) from None
-        rows += file.rows(trial) or []
-    if options.json:
-        answer = {"asked": settings, "on": file.on, "rows": [_as_json(row) for row in rows]}
-        print(json.dumps(answer, allow_nan=False))
-    elif options.csv:
-        writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(k for row in rows for k in row)))
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
-        print(experiment.tables(options, rows))
-        if warning := caution(options):
-            print(f"{warning}\n")
-        print(provenance(rows, file.on))
-        console.say(f"{len(rows)} rows are kept in {path}.")
-    return OK
 
 
 def _check_receipt(options: argparse.Namespace) -> int:
@@ -97,7 +43,7 @@ def _check_receipt(options: argparse.Namespace) -> int:
         data = archive.read_bytes()
     except OSError as exc:
         raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
-    with _bar("checking", "step") as progress:
+    with bar("checking", "step") as progress:
         problems = receipt.problems(stated, data, progress)
     if options.json:
         print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
@@ -118,7 +64,7 @@ def _write_play(options: argparse.Namespace) -> int:
 
     if options.run is None:
         return _write(options.output, play_html(options.seed))
-    with _bar("reading", "step") as progress:
+    with bar("reading", "step") as progress:
         recorded = recorded_chain(options.run, progress)
     return _write(options.output, recorded_html(recorded))
 
@@ -128,7 +74,7 @@ def _write_report(options: argparse.Namespace) -> int:
     # Here, because it imports Plotly, which other commands do not need.
     from lcviz.report.chain_figures import figures_of
 
-    with _bar("reading") as progress:
+    with bar("reading") as progress:
         figures = figures_of(options.chain, options.step, progress)
     exit_code = _write(options.output, figures.to_html())
     if exit_code == OK:
@@ -148,7 +94,7 @@ def _write(path: Path, page: str) -> int:
 
 
 @contextmanager
-def _bar(title: str, unit: str = "it") -> Iterator[Progress]:
+def bar(title: str, unit: str = "it") -> Iterator[Progress]:
     """Show a progress bar on standard error; yields the function that moves it."""
     with tqdm(desc=title, unit=unit, leave=False, disable=None) as bar:
 
@@ -159,26 +105,18 @@ def _bar(title: str, unit: str = "it") -> Iterator[Progress]:
         yield move
 
 
-def _as_json(row: Row) -> Row:
-    """The row for JSON, which has neither NaN nor infinity: they become null."""
-    return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
-
-
 def _parser() -> Parser:
     parser = Parser(
         prog="lcviz",
-        description="Experiments on models that this machine trains, and tools.",
+        description="Tools of the dashboard.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, runs: object, summary: str | None, description: str | None) -> Parser:
         added: Parser = commands.add_parser(name, help=summary, description=description)
-        added.set_defaults(experiment=runs)
+        added.set_defaults(run_tool=runs)
         return added
 
-    for experiment in EXPERIMENTS:
-        summary = type(experiment).__doc__
-        _add_options(command(experiment.name, experiment, summary, summary), experiment)
     check = command(
         "receipt",
         _check_receipt,
@@ -222,16 +160,3 @@ def _seed(text: str) -> int:
     if not 0 <= seed < 2**31:
         raise argparse.ArgumentTypeError(f"a seed is from 0 to {2**31 - 1:,}; got {text}")
     return seed
-
-
-def _add_options(command: Parser, experiment: Experiment) -> None:
-    """The options of an experiment: its own, and those that all have."""
-    experiment.arguments(command)
-    keep_help = f"where finished trials are kept (default: lab/{experiment.name}.jsonl)"
-    command.add_argument("--keep", type=Path, metavar="FILE", help=keep_help)
-    resume_help = "continue from the trials in that file"
-    command.add_argument("--resume", action="store_true", help=resume_help)
-    output = command.add_mutually_exclusive_group()
-    json_help = "all rows as one JSON object; values that are not finite are null"
-    output.add_argument("--json", action="store_true", help=json_help)
-    output.add_argument("--csv", action="store_true", help="all rows as CSV")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from benchmarks.markdown import table
 from codec import Coding
 from codec.inspect import CODERS, DEFAULT_DISTANCE, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.markdown import table
 from lcviz.lab.progress import as_report, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure

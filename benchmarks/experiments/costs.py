@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from benchmarks.markdown import table
 from codec.inspect import STAGES
-from lcviz.lab.markdown import table
-from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 
 from .base import (
     TITLES,
@@ -24,6 +23,7 @@ from .base import (
     workload_arguments,
     workload_of,
 )
+from .overhead import NONE, SYNCHRONOUS, round_of
 from .results_file import Row
 
 

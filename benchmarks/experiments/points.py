@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from codec import Coding
 from codec.errors import BudgetError
 from codec.inspect import Arrays, DryRun, copy_arrays, record_nbytes
-
-from .intervals import mean
-from .measures import distance
-from .progress import Progress, unreported
-from .series import TrainedSeries
-from .workload import Workload
+from lcviz.lab.intervals import mean
+from lcviz.lab.measures import distance
+from lcviz.lab.progress import Progress, unreported
+from lcviz.lab.series import TrainedSeries
+from lcviz.lab.workload import Workload
 
 WARM_UP = 0.25  # share of the saves: before, too little is trained to compare a distance with
 
