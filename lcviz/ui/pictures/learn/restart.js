@@ -8,9 +8,8 @@ function drawRestart(page, body, controls) {
   const steps = data.checkpoints;
   const crashed = state.crashed !== null;
   const [slider, play, crash] = built(controls, () => [range(10 * steps, { "aria-label": "Time, in tenths of a checkpoint" }), act(), act()]);
-  const [svg] = built(body, () => [
-    make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 })),
-  ]);
+  const curve = () => make("path", { fill: "none" });
+  const [svg] = built(body, () => [make("svg", { role: "presentation" }, make("g"), curve(), curve(), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 }))]);
   choices(controls, "What is dropped", DROPPED, state.carries, (carries) => page.change({ carries }));
   slider.oninput = () => stop(page, { at: Number(slider.value) / 10, crashed: null });
   slider.value = 10 * state.at;
