@@ -2,8 +2,8 @@
 
 A module `pictures/NAME.js` draws what `Picture.data` says. The function in SAYS that has the name
 of its `kind`, or else of its module, makes title and sentences of facts. Without one, the values
-have them already. All modules share `numbers.js`, `words.js`, `common.js` and `pictures.css`. They
-need no server: the same files draw the pages that are exported.
+have them already. All modules share `numbers.js`, `words.js`, `common.js` and `pictures.css`; some
+have a `NAME.css` beside it. They need no server: the same files draw the pages that are exported.
 """
 
 from __future__ import annotations
@@ -142,9 +142,12 @@ def shared_script(*, links: bool = True) -> str:
 
 
 def own_script(name: str) -> str:
-    """A module without what all share: its part of the scheme, its folder NAME, itself."""
+    """A module without what all share: its style, part of the scheme, folder NAME, itself."""
     parts = [*SCHEME_OF.get(name, ()), *sorted((FOLDER / name).glob("*.js")), FOLDER / f"{name}.js"]
     whole = "".join(path.read_text(encoding="utf-8") for path in parts)
+    own_style = FOLDER / f"{name}.css"
+    if own_style.exists():
+        whole = f"const STYLE = {json.dumps(own_style.read_text(encoding='utf-8'))};\n{whole}"
     return whole.replace("export default function", "function draw", 1)
 
 

@@ -7,42 +7,39 @@ export default function (component) {
   const { controls, body } = frame(component);
   if (data.coders.length)
     choices(controls, "Coder", data.coders, data.coder, (coder) => setTriggerValue("coder", coder));
-  if (!body.children.length) {
-    body.append(
-      make("div", { class: "parts", role: "presentation" }),
-      make("div", { class: "legend" }),
-      make("div", { class: "words" }, make("span", { class: "about" }), make("span", { class: "row mono" })),
-      make("div", { class: "compare" }),
-      make("style", {}, STYLE),
-    );
-  }
-  const [parts, legend, words, compare] = body.children;
+  const [parts, legend, words, compare] = built(body, () => [
+    make("div", { class: "parts", role: "presentation" }),
+    make("div", { class: "legend" }),
+    make("div", { class: "words" }, make("span", { class: "about" }), make("span", { class: "row mono" })),
+    make("div", { class: "compare" }),
+    make("style", {}, STYLE),
+  ]);
   const present = data.parts.filter((part) => part.nbytes > 0);
   const total = present.reduce((sum, part) => sum + part.nbytes, 0) || 1;
+  const nameOf = ({ name }) => name;
   each(
     parts,
     present,
-    (part) => part.name,
     () => make("span"),
-    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: plain(`${part.label ?? part.name}: ${part.text}`) }),
+    (bar, { name, label, nbytes, text }) => set(bar, { style: `flex: ${nbytes / total}; background: ${COLOURS[name]}`, title: plain(`${label}: ${text}`) }),
+    nameOf,
   );
   each(
     legend,
     present,
-    (part) => part.name,
     () => make("span", {}, make("i"), make("span")),
-    (item, part) => {
-      set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
-      write(item.children[1], `${part.label ?? part.name} ${part.text}`);
-      set(item, { title: part.title });
+    (item, { name, label, text, title }) => {
+      set(item.children[0], { style: `background: ${COLOURS[name]}` });
+      write(item.children[1], `${label} ${text}`);
+      set(item, { title });
     },
+    nameOf,
   );
   const [about, row] = words.children;
   about.textContent = data.words_are;
   each(
     row,
     data.words,
-    (_, i) => i,
     () => make("span"),
     (span, word) => {
       span.textContent = word.bits;
@@ -62,39 +59,14 @@ export default function (component) {
   each(
     compare,
     data.compare,
-    (one) => one.name,
     () => make("div", {}, make("span"), make("span", { class: "bar" }, make("i")), make("b")),
-    (row, one) => {
-      row.children[0].textContent = one.name;
-      set(row.children[1].children[0], {
-        style: `width: ${(100 * one.nbytes) / most}%; background: ${one.here ? "var(--good)" : "var(--grey)"}`,
-      });
-      write(row.children[2], one.text);
-      set(row, { title: one.title, class: one.here ? "here" : null });
+    (row, { name, nbytes, text, title, here }) => {
+      const [label, bar, size] = row.children;
+      label.textContent = name;
+      set(bar.firstChild, { style: `width: ${(100 * nbytes) / most}%; background: ${here ? "var(--good)" : "var(--grey)"}` });
+      write(size, text);
+      set(row, { title, class: here ? "here" : null });
     },
+    nameOf,
   );
 }
-
-const STYLE = `
-  .parts { display: flex; gap: 1px; height: 16px; border-radius: 4px; overflow: hidden; }
-  .parts span { min-width: 2px; transition: flex 0.2s; }
-  .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.2rem 0 0.3rem; font-size: 12px; color: var(--faint); }
-  .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .words { box-sizing: border-box; height: 43px; overflow: hidden; padding: 2px; margin: 0 -2px; }
-  .words .about { display: block; }
-  .words .about:empty { display: none; }
-  .words .row { display: flex; flex-wrap: wrap; gap: 3px; align-content: flex-start; }
-  .row span { box-sizing: border-box; height: 18px; line-height: 16px; padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
-  .row span { cursor: pointer; }
-  .row .here { outline: 2px solid var(--table); }
-  .row .pointed { outline: 2px solid var(--ink); }
-  .row .after { order: -1; margin-right: 0.8em; }
-  .words .up { border-color: var(--orange); background: color-mix(in srgb, var(--orange) 14%, transparent); }
-  .words .down { border-color: var(--blue); background: color-mix(in srgb, var(--blue) 14%, transparent); }
-  .words .none { border-color: var(--grey); }
-  .compare { display: grid; gap: 0; margin-top: 0.3rem; font-size: 12.5px; line-height: 1.3; }
-  .compare > div { display: grid; grid-template-columns: 10.4em 1fr 4.6em; gap: 0.5rem; align-items: center; color: var(--faint); }
-  .compare .bar i { display: block; height: 9px; border-radius: 4px; min-width: 2px; }
-  .compare b { font-weight: 400; white-space: nowrap; }
-  .compare .here { color: var(--ink); }
-`;

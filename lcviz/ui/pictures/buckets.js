@@ -8,15 +8,10 @@ const OVERHANG = 3; // pixels by which a label may be wider than its bar
 const VIEWS = [["values", "values"], ["error", "error without it"]];
 
 export default function (component) {
-  const { figure, controls, body } = frame(component);
+  const { text, controls, body } = frame(component);
   const { setTriggerValue: send } = component;
   body.newest = component.data;
-  let svg = body.querySelector("svg");
-  if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g", { class: "edge" }), make("g", { class: "level" }), make("g", { class: "bars" }), make("g", { class: "axis" }), make("g", { class: "cut" }));
-    body.append(svg, make("div", { class: "under" }), make("style", {}, STYLE));
-  }
-  const under = body.querySelector(".under");
+  const [svg, under] = built(body, () => [layers("edge", "level", "bars", "axis", "cut"), make("div", { class: "under" }), make("style", {}, STYLE)]);
   body.again = () => {
     // While the cut is dragged its axis stays: that of an answer would slide it away from the pointer.
     if (!body.dragging) body.held = body.newest;
@@ -24,7 +19,7 @@ export default function (component) {
     const now = withExpected(body, data);
     if (!body.dragging) body.cut = now.cut;
     const isOld = now.cut !== data.cut && now.view === "values"; // the sentence, until the answer comes
-    write(figure.querySelector("p.text"), isOld ? keptText(now) : data.text, data.terms);
+    write(text, isOld ? keptText(now) : data.text, data.terms);
     if (now.options.length) choices(controls, "Bits x", now.options, now.bits, choose, "x =");
     choices(under, "What the bars show", VIEWS, now.view, (view) => {
       send("view", view);
@@ -47,26 +42,24 @@ function drawAll(svg, body, data, width, send) {
   const middle = TOP + HALF + 8;
   const height = 2 * middle + 6;
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
-  const scale = Math.log10(data.largest + 1) || 1;
-  const long = (count) => (count ? Math.max(2, (HALF * Math.log10(count + 1)) / scale) : 0);
+  const long = logHeights(data.largest, HALF);
   const worth = data.view === "error";
   const most = Math.max(...data.buckets.map((bar) => bar.error), 1e-9);
   const far = (error) => (HALF * error) / most;
-  const isKept = (bar) => (body.cut === null ? null : bar.rank <= body.cut);
-  const [line, level, bars, axis, cut] = svg.children; // later ones are drawn over earlier ones
+  const keptOf = (bar) => (body.cut === null ? bar.kept : bar.rank <= body.cut ? bar.kept + bar.rest : 0);
+  const [line, level, bars, axis, cut] = svg.children;
   const fits = labelRoom(body, step + OVERHANG);
   each(
     bars,
     data.buckets,
-    (bar) => `${bar.exponent}:${bar.sign}`,
     () => make("g", { style: "cursor: pointer" }, make("rect"), make("rect"), make("text", { "text-anchor": "middle" })),
     (group, bar) => {
       const x = 4 + (data.exponents[0] - bar.exponent) * step;
-      const all = isKept(bar);
-      const kept = all === null ? bar.kept : all ? bar.kept + bar.rest : 0;
-      const rest = bar.kept + bar.rest - kept;
+      const n = bar.kept + bar.rest;
+      const kept = keptOf(bar);
+      const rest = n - kept;
       const [back, front, label] = group.children;
-      const tall = worth ? far(bar.error) : long(bar.kept + bar.rest);
+      const tall = worth ? far(bar.error) : long(n);
       const fill = bar.sign ? "var(--blue)" : "var(--orange)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.36, ...at(rest ? tall : 0) });
@@ -79,14 +72,14 @@ function drawAll(svg, body, data, width, send) {
       const lost = bar.error > 1.1 * data.rounding ? [percent(bar.error)] : [];
       const place = { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 };
       const told = (worth ? lost : counted).find((text) => fits(text, bar.sign, place)) ?? "";
-      const words = told || (marked ? (bar.sign ? "▲" : "▼") : "");
-      label.textContent = words;
+      label.textContent = told || (marked ? (bar.sign ? "▲" : "▼") : "");
       set(label, { ...place, style: HALO });
       set(group, { "data-quantity": "error-without-bucket", "data-value": bar.error, "data-of": name(bar) });
     },
+    (bar) => `${bar.exponent}:${bar.sign}`,
   );
   answering(body, bars, data.buckets, {
-    say: (bar) => tellBar(bar, data, isKept(bar)),
+    say: (bar) => tellBar(bar, data, keptOf(bar)),
     use: (bar) => {
       if (body.moved) return;
       send("bucket", [bar.exponent, bar.sign]);
@@ -97,11 +90,9 @@ function drawAll(svg, body, data, width, send) {
   onPointing(body, ({ bucket }) => {
     for (const bar of bars.children) set(bar, { class: bucket && bar.dataset.key === bucket.join(":") ? "pointed" : null });
   });
-  const rounded = worth ? [middle - 1 - far(data.rounding), middle + 1 + far(data.rounding)] : [];
   each(
     level,
-    rounded,
-    (_, i) => i,
+    worth ? [middle - 1 - far(data.rounding), middle + 1 + far(data.rounding)] : [],
     () => make("line", { stroke: "var(--ink)", "stroke-dasharray": "2 3", opacity: 0.6 }),
     (line, y) => set(line, { x1: 4, x2: 4 + n * step, y1: y, y2: y }),
   );
@@ -109,31 +100,22 @@ function drawAll(svg, body, data, width, send) {
   each(
     axis,
     data.exponents.map((exponent, i) => [exponent, i]).filter(([, i]) => i % every === 0),
-    ([exponent]) => exponent,
     () => make("text", { class: "faint", "text-anchor": "middle" }),
     (text, [exponent, i]) => {
       text.textContent = power(exponent);
       set(text, { x: 4 + (i + 0.5) * step, y: height - 2 });
     },
   );
-  drawCut(line, cut, svg, body, data, { width, step, middle, height }, send);
+  if (body.cut !== null) drawCut(line, cut, svg, body, data, { width, step, middle, height }, send);
+  else for (const part of [line, cut]) part.replaceChildren();
 }
 
-function drawCut(line, group, svg, body, data, room, send) {
-  const { width, step, middle, height } = room;
-  if (body.cut === null) {
-    for (const part of [line, group]) part.replaceChildren();
-    return;
-  }
-  if (!group.children.length) {
-    line.append(make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }));
-    group.append(
-      make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize" }),
-      make("text", { class: "slots" }),
-    );
-  }
-  const [path] = line.children;
-  const [handle, label] = group.children;
+function drawCut(line, group, svg, body, data, { width, step, middle, height }, send) {
+  const [path] = built(line, () => [make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" })]);
+  const [handle, label] = built(group, () => [
+    make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Cut between kept and postponed buckets", style: "cursor: ew-resize" }),
+    make("text", { class: "slots" }),
+  ]);
   const edge = (sign) => {
     const kept = data.buckets.filter((bar) => bar.sign === sign && bar.rank <= body.cut);
     return 4 + step * kept.reduce((far, bar) => Math.max(far, data.exponents[0] - bar.exponent + 1), 0);
@@ -164,13 +146,6 @@ function drawCut(line, group, svg, body, data, room, send) {
     if (done) tell();
     else body.later = setTimeout(tell, 50);
   };
-  handle.onkeydown = (event) => {
-    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    event.stopPropagation();
-    moveTo(body.cut + by, false);
-  };
   const begin = () => {
     body.dragging = true;
     body.moved = false;
@@ -191,7 +166,7 @@ function drawCut(line, group, svg, body, data, room, send) {
     if (body.moved) moveTo(body.cut, true);
     setTimeout(() => (body.moved = false), 0);
   };
-  draggable(handle, { begin, move, end });
+  draggable(handle, { begin, move, end, by: (steps) => moveTo(body.cut + steps, false) });
 }
 
 /** What the cut of the page keeps, in words. */
@@ -201,24 +176,17 @@ function keptText({ buckets, cut, most }) {
   return `${plural(cut, "slot")} for ${most} buckets, largest first: ${plural(n, "value")} ${n === 1 ? "is" : "are"} kept.`;
 }
 
-const name = (bar) => `${bar.sign ? "−" : "+"}${power(bar.exponent)}`;
-const percent = (share) => `${Number((100 * share).toPrecision(2))} %`;
+const name = (bar) => bucketText(bar.exponent, bar.sign);
+const percent = (share) => `${significant(100 * share, 2)} %`;
 
 /** What a bar says of itself. */
-function tellBar(bar, data, all) {
+function tellBar(bar, data, kept) {
   const n = bar.kept + bar.rest;
-  const kept = all === null ? bar.kept : all ? n : 0;
-  const what = kept && kept < n ? `${grouped(kept)} kept` : kept ? "kept" : `${data.left_out}`;
-  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`];
-  rows.push(`without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`);
+  const what = kept && kept < n ? `${grouped(kept)} kept` : kept ? "kept" : data.left_out;
+  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`, `without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`];
   if (bar.loss !== null && data.loss !== null)
-    rows.push(`loss without it ${Number(bar.loss.toPrecision(4))} (${Number(data.loss.toPrecision(4))} with all)`);
+    rows.push(`loss without it ${significant(bar.loss, 4)} (${significant(data.loss, 4)} with all)`);
   return rows;
 }
-
-const STYLE = `
-  .under { display: flex; justify-content: flex-end; font-size: 12px; }
-  g.pointed rect { stroke: var(--ink); stroke-width: 2; }
-`;
 
 const slots = (cut, data) => (cut >= data.most ? "all" : cut === 1 ? "1 slot" : `${cut} slots`);

@@ -6,7 +6,7 @@ const HALO = "paint-order: stroke; stroke: var(--paper); stroke-width: 3px;"; //
 
 /** Make an element. attributes: as in HTML; children: elements or text. */
 function make(tag, attributes = {}, ...children) {
-  const isSvg = ["svg", "g", "rect", "line", "path", "text", "circle", "tspan", "title"].includes(tag);
+  const isSvg = ["svg", "g", "rect", "line", "path", "text", "circle", "tspan", "title", "clipPath"].includes(tag);
   const element = isSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
   set(element, attributes);
   element.append(...children);
@@ -26,14 +26,23 @@ function set(element, attributes) {
   return element;
 }
 
+/** A drawing of groups, the later ones over the earlier ones. */
+const layers = (...names) => make("svg", { role: "presentation" }, ...names.map((name) => make("g", { class: name })));
+
+/** The children of a place, which create() makes when it is drawn for the first time. */
+function built(place, create) {
+  if (!place.children.length) place.append(...create());
+  return place.children;
+}
+
 /** Give a parent one child for each item, keep those with a key that is there already, in order. */
-function each(parent, items, key, create, update) {
+function each(parent, items, create, update, key = (_, i) => i) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   const now = items.map((item, i) => {
     const name = String(key(item, i));
     const child = old.get(name) ?? create(item, i);
     child.dataset.key = name;
-    update?.(child, item, i);
+    update(child, item, i);
     return child;
   });
   if (now.length === parent.children.length && now.every((child, i) => parent.children[i] === child)) return;
@@ -46,31 +55,24 @@ function each(parent, items, key, create, update) {
 function frame({ data, parentElement }) {
   let figure = parentElement.querySelector("figure");
   if (!figure) {
-    figure = make("figure", { "data-picture": data.picture, role: "group" });
-    figure.append(
-      make(
-        "figcaption",
-        {},
-        make("span", { class: "number", "aria-hidden": "true" }),
-        make("b", {}),
-        make("span", { class: "about" }),
-        make("span", { class: "controls" }),
-      ),
-      make("div", { class: "body" }),
-      make("p", { class: "text" }),
-    );
+    const head = [make("span", { class: "number", "aria-hidden": "true" }), make("b"), make("span", { class: "about" }), make("span", { class: "controls" })];
+    const copy = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
+    const parts = [make("figcaption", {}, ...head), make("div", { class: "body" }), make("p", { class: "text" }), copy];
+    figure = make("figure", { "data-picture": data.picture, role: "group" }, ...parts);
     parentElement.append(figure);
   }
-  const [number, title, about, controls] = figure.querySelector("figcaption").children;
+  const [caption, body, , copy] = figure.children;
+  const text = figure.querySelector("p.text");
+  const [number, title, about, controls] = caption.children;
   set(figure, { "data-title": data.title }); // where one module draws several pictures of a page
-  offerCopy(figure, data);
+  copy.onclick = () => offerCopy(copy, figure, plain(data.title));
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
   write(title, data.help ? `[[${data.title}]]` : data.title, { [data.title]: data });
   about.textContent = data.about ?? "";
-  write(figure.querySelector("p.text"), data.text, data.terms);
+  write(text, data.text, data.terms);
   announce(figure, `${data.title}. ${data.text}`);
-  return { figure, controls, body: figure.querySelector(".body") };
+  return { figure, controls, body, text };
 }
 
 const MARKED = /\[\[(.+?)\]\]|\{\{([\w-]+)=([^|]*)\|(.*?)\}\}/g;
@@ -113,20 +115,13 @@ function term(shown, { help, link }) {
   return whole;
 }
 
-/** A button in the corner that copies the picture for a slide. */
-function offerCopy(figure, data) {
-  let button = figure.querySelector(":scope > .copy");
-  if (!button) {
-    button = make("button", { type: "button", class: "copy", title: "Copy as picture", "aria-label": "Copy as picture" });
-    figure.append(button);
-  }
-  button.onclick = async () => {
-    button.textContent = "…";
-    const copied = await copyPicture(figure, plain(data.title));
-    button.textContent = copied ? "✓" : "↓";
-    set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
-    setTimeout(() => (button.textContent = ""), 2000);
-  };
+/** What the button in the corner does: it copies the picture for a slide, and says so. */
+async function offerCopy(button, figure, title) {
+  button.textContent = "…";
+  const copied = await copyPicture(figure, title);
+  button.textContent = copied ? "✓" : "↓";
+  set(button, { title: copied ? "Copied" : "Saved as a file: this browser lets no page copy pictures" });
+  setTimeout(() => (button.textContent = ""), 2000);
 }
 
 /** Put a figure, with the link to it, on the clipboard as PNG; else save it as a file. */
@@ -181,9 +176,7 @@ async function drawnPicture(figure) {
 }
 
 /** What a screen reader says of a picture. */
-function announce(figure, text) {
-  set(figure, { "aria-label": plain(text) });
-}
+const announce = (figure, text) => set(figure, { "aria-label": plain(text) });
 
 const ANSWER = 2000; // milliseconds until what was asked for and did not come is taken back
 
@@ -198,10 +191,12 @@ function expect(body, values) {
   body.again();
 }
 
+/** Whether two plain values are alike. */
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
 /** The data with what is still expected of it: other changes may come before the answer. */
 function withExpected(body, data) {
-  const same = (name) => JSON.stringify(body.expected[name]) === JSON.stringify(data[name]);
-  for (const name of Object.keys(body.expected ?? {})) if (same(name)) delete body.expected[name];
+  for (const [name, value] of Object.entries(body.expected ?? {})) if (same(value, data[name])) delete body.expected[name];
   return { ...data, ...body.expected };
 }
 
@@ -215,7 +210,6 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   each(
     group,
     options,
-    ([value]) => value,
     () => make("button", { type: "button" }),
     (button, [value, text, whyNot]) => {
       button.textContent = text;
@@ -225,17 +219,14 @@ function choices(parent, label, options, chosen, choose, prefix = "") {
   );
 }
 
-/**
- * What a part of a picture says while the pointer or the focus is on it: a box beside it. at: an
- * element of the body, or a box { left, top, bottom } in the window; null takes it away.
- */
+/** What an element of a picture says while the pointer or the focus is on it: a box beside it; null takes it away. */
 function tell(body, at, ...rows) {
   let box = body.querySelector(":scope > .told");
   if (!box) body.append((box = make("div", { class: "told", role: "status" })));
   set(box, { hidden: !at });
   if (!at) return;
   box.replaceChildren(...rows.map((row) => make("div", {}, row)));
-  const [place, around] = [at.getBoundingClientRect?.() ?? at, body.getBoundingClientRect()];
+  const [place, around] = [at, body].map((element) => element.getBoundingClientRect());
   const left = Math.max(Math.min(place.left - around.left + 10, around.width - box.offsetWidth), 0);
   const below = place.bottom - around.top + 8;
   const above = place.top - around.top - box.offsetHeight - 8;
@@ -252,18 +243,16 @@ function answering(body, parent, parts, { say, use, point }) {
   all.forEach((part, i) => {
     const item = parts[i];
     const rows = say(item);
-    set(part, { tabindex: part === here ? 0 : -1, role: use ? "button" : "img", "aria-label": rows.join(", ") });
-    const begin = () => {
+    set(part, { tabindex: part === here ? 0 : -1, role: "button", "aria-label": rows.join(", ") });
+    part.onpointerenter = part.onfocus = () => {
       tell(body, part, ...rows);
-      point?.(item);
+      point(item);
     };
-    const end = () => {
+    part.onpointerleave = part.onblur = () => {
       tell(body, null);
-      point?.(null);
+      point(null);
     };
-    part.onpointerenter = part.onfocus = begin;
-    part.onpointerleave = part.onblur = end;
-    if (use) part.onclick = () => use(item);
+    part.onclick = () => use(item);
     part.onkeydown = (event) => {
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by) {
@@ -271,7 +260,7 @@ function answering(body, parent, parts, { say, use, point }) {
         set(part, { tabindex: -1 });
         set(next, { tabindex: 0 });
         next.focus();
-      } else if (use && (event.key === "Enter" || event.key === " ")) use(item);
+      } else if (event.key === "Enter" || event.key === " ") use(item);
       else return;
       event.preventDefault();
       event.stopPropagation();
@@ -296,11 +285,15 @@ function onPointing(body, show) {
 
 const stayHere = (event) => event.preventDefault();
 
+/** How far a key moves a handle. */
+const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
+
 /**
  * Let a mouse, a pen or a finger drag a handle: move(event) at each step between begin() and end().
- * A finger on it never scrolls the page: the browser would take the drag away after some pixels.
+ * Keys move it by(steps). A finger on it never scrolls the page: the browser would take the drag away
+ * after some pixels.
  */
-function draggable(handle, { begin, move, end }) {
+function draggable(handle, { begin, move, end, by }) {
   handle.addEventListener("touchstart", stayHere, { passive: false }); // once, however often it is drawn
   handle.onpointerdown = (event) => {
     handle.setPointerCapture(event.pointerId);
@@ -312,7 +305,16 @@ function draggable(handle, { begin, move, end }) {
     if (handle.dragged) end();
     handle.dragged = false;
   };
+  handle.onkeydown = (event) => {
+    if (!MOVES[event.key]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    by(MOVES[event.key]);
+  };
 }
+
+/** Heights of bars by the logarithm of what they count, at most so many pixels; all can be seen. */
+const logHeights = (largest, most) => (count) => (count ? Math.max(2, (most * Math.log10(count + 1)) / (Math.log10(largest + 1) || 1)) : 0);
 
 /** Bytes from base64, as Uint8Array. */
 function unpacked(text) {
@@ -320,6 +322,12 @@ function unpacked(text) {
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
+}
+
+/** Make a canvas show an image, pixel by pixel. */
+function put(canvas, image) {
+  set(canvas, { width: image.width, height: image.height });
+  canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 /** Whether whoever looks has asked for less motion. */
@@ -373,15 +381,4 @@ function labelRoom(body, widest) {
   };
 }
 
-const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-
-/** 2 to a power, as a text: 2⁻⁷. */
-const power = (exponent) => "2" + [...String(exponent)].map((c) => SUPERSCRIPT[c]).join("");
-
-const THOUSANDS = new Intl.NumberFormat("en-US"); // toLocaleString would make one for each number
-
-/** A whole number with its thousands grouped. */
-const grouped = (number) => THOUSANDS.format(number);
-
-/** A number with its noun. */
-const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
+const [grouped, plural] = [groupedNumber, pluralText];

@@ -9,16 +9,11 @@ const COLOURS = { up: "var(--orange)", down: "var(--blue)", good: "var(--good)",
 
 export default function (component) {
   const { data, setTriggerValue } = component;
-  const { figure, body, controls } = frame(component);
-  let svg = body.querySelector("svg");
-  if (!svg) {
-    svg = make("svg", { role: "presentation" });
-    for (const name of ["grid", "marks", "lines", "names", "hover", "now"]) svg.append(make("g", { class: name }));
-    body.append(svg);
-  }
+  const { text, body, controls } = frame(component);
+  const [svg] = built(body, () => [layers("grid", "marks", "lines", "names", "hover", "now")]);
   fitted(body, (width) => {
     svg.drawn = drawAll(svg, data, width, setTriggerValue);
-    if (data.play || svg.played) play(svg, data, controls, figure.querySelector("p.text"));
+    if (data.play || svg.played) play(svg, data, controls, text);
   });
 }
 
@@ -29,13 +24,6 @@ export default function (component) {
 function play(svg, data, controls, text) {
   const last = Math.max(0, ...data.lines.filter((line) => line.label !== "").map((line) => line.x.at(-1)));
   const moves = Boolean(data.play && last) && !still();
-  each(
-    controls,
-    moves ? ["See it again"] : [],
-    (name) => name,
-    (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
-    (button) => (button.onclick = () => begin()),
-  );
   const show = () => {
     const share = moves ? Math.min((performance.now() - svg.began) / (1000 * data.play), 1) : 1;
     grow(svg, data, share < 1 ? last * share ** 1.5 : null);
@@ -47,10 +35,16 @@ function play(svg, data, controls, text) {
     svg.began = performance.now();
     show();
   };
+  each(
+    controls,
+    moves ? ["See it again"] : [],
+    (name) => make("button", { type: "button", style: "border: 1px solid var(--line); border-radius: 0.5rem" }, name),
+    (button) => (button.onclick = begin),
+  );
   const lines = moves ? JSON.stringify(data.lines) : "";
-  const known = lines === svg.played;
+  const isNew = lines !== svg.played;
   svg.played = lines;
-  if (moves && !known) begin();
+  if (moves && isNew) begin();
   else show();
 }
 
@@ -61,20 +55,18 @@ function grow(svg, data, step) {
   const at = step === null ? null : x(step);
   const reached = ({ line }) => at === null || line.x.at(-1) <= step;
   [...names.children].forEach((name, i) => set(name, { visibility: reached(ends[i]) ? null : "hidden" }));
-  if (!now.firstChild) {
-    svg.clip = `clip-${Math.random()}`;
-    const seen = document.createElementNS(SVG, "clipPath");
-    set(seen, { id: svg.clip }).append(make("rect", { x: 0, y: 0 }));
-    now.append(seen, make("g"), make("line", { stroke: "var(--ink)", opacity: 0.4 }), make("text", { y: 12, style: `${HALO} font-size: 13px; font-weight: 600` }));
-  }
-  const [seen, dots, rule, said] = now.children;
-  set(lines, { "clip-path": at === null ? null : `url(#${svg.clip})` });
+  const [seen, dots, rule, said] = built(now, () => [
+    make("clipPath", { id: `clip-${Math.random()}` }, make("rect", { x: 0, y: 0 })),
+    make("g"),
+    make("line", { stroke: "var(--ink)", opacity: 0.4 }),
+    make("text", { y: 12, style: `${HALO} font-size: 13px; font-weight: 600` }),
+  ]);
+  set(lines, { "clip-path": at === null ? null : `url(#${seen.id})` });
   set(now, { visibility: at === null ? "hidden" : null });
   const running = ends.filter((end) => !reached(end) && !end.line.y.includes(null));
   each(
     dots,
     running,
-    ({ line }) => line.name,
     () => make("circle", { r: 4 }),
     (dot, { line }) => set(dot, { cx: at, cy: y(between(line, step)), fill: COLOURS[line.colour] }),
   );
@@ -93,14 +85,12 @@ function between({ x, y }, step) {
 }
 
 function drawAll(svg, data, width, send) {
-  const { height } = data;
+  const { height, log } = data;
   const right = Math.min(data.right ?? RIGHT, 0.3 * width);
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
   const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
-  const log = data.log;
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
-  let [low, high] = [Math.min(...values), Math.max(...values)];
-  if (!values.length) [low, high] = [0, 1];
+  let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
   if (!log && low > 0 && low < 0.4 * high) low = 0;
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
@@ -116,7 +106,6 @@ function drawAll(svg, data, width, send) {
   each(
     grid,
     rules,
-    (_, i) => i,
     () => make("g", {}, make("line"), make("text", { class: "faint" })),
     (g, { value, text, place }) => {
       const [rule, said] = g.children;
@@ -128,7 +117,6 @@ function drawAll(svg, data, width, send) {
   each(
     marks,
     data.marks,
-    (mark, i) => `${mark.text}${i}`,
     () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
     (g, mark, i) => {
       const [rule, text, title] = g.children;
@@ -142,28 +130,22 @@ function drawAll(svg, data, width, send) {
   each(
     lines,
     data.lines,
-    (line) => line.name,
     () => make("path", { fill: "none", "stroke-width": 2, "stroke-linejoin": "round" }),
     (path, line) => {
-      let pen = "M";
       const d = line.x.map((step, i) => {
-        if (line.y[i] === null) {
-          pen = "M";
-          return "";
-        }
-        const along = line.stairs && pen === "L" ? `H${x(step).toFixed(1)}` : "";
-        const point = `${along}${pen}${x(step).toFixed(1)} ${y(line.y[i]).toFixed(1)}`;
-        pen = "L";
-        return point;
+        if (line.y[i] === null) return "";
+        const goesOn = i > 0 && line.y[i - 1] !== null;
+        const [at, level] = [x(step).toFixed(1), y(line.y[i]).toFixed(1)];
+        return `${goesOn && line.stairs ? `H${at}` : ""}${goesOn ? "L" : "M"}${at} ${level}`;
       });
       const dash = { dash: "6 4", dot: "2 3" }[line.dash] ?? null;
-      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": line.x.length < 2 ? 5 : 2, "stroke-linecap": line.x.length < 2 ? "round" : null });
+      const isPoint = line.x.length < 2;
+      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": isPoint ? 5 : 2, "stroke-linecap": isPoint ? "round" : null });
     },
   );
   each(
     names,
     ends,
-    (end) => end.line.name,
     () => make("g", {}, make("path", { fill: "none" }), make("circle"), make("text")),
     (group, end) => {
       const [lead, dot, text] = group.children;
@@ -292,4 +274,4 @@ function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
 }
 
 /** Three significant digits. */
-const digits = (value) => (value === 0 ? "0" : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+const digits = (value) => (value && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3) ? value.toExponential(1) : significant(value));

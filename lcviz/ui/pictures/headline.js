@@ -32,7 +32,6 @@ export default function (component) {
   each(
     apart,
     data.apart,
-    ([name]) => name,
     () => make("span"),
     (line, [name, text]) => (line.textContent = `${name} ${text}`),
   );
@@ -51,7 +50,6 @@ function blocks(place, all) {
   each(
     place,
     all,
-    (_, i) => i,
     () => make("span", {}, make("b"), make("small")),
     (block, { value, label }) => {
       write(block.children[0], value);

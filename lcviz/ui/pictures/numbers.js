@@ -17,9 +17,10 @@ function lossText(loss, digits = 6) {
   return Math.abs(loss) < 1e4 ? loss.toFixed(digits) : significant(loss);
 }
 
-/** A number with grouped thousands. @param {number} n @param {number} digits after the point */
-const groupedNumber = (n, digits = 0) =>
-  n.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const GROUPED = [0, 1, 2].map((digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+
+/** A number with grouped thousands. @param {number} n @param {number} digits after the point, up to two */
+const groupedNumber = (n, digits = 0) => GROUPED[digits].format(n); // toLocaleString would make a format for each number
 
 /** A number rounded to so many significant digits. @param {number} n */
 const significant = (n, digits = 3) => String(Number(n.toPrecision(digits)));
@@ -42,8 +43,10 @@ const SUBNORMAL = -127; // the exponent of their bucket
 const RAISED = new Map([..."-0123456789"].map((digit, i) => [digit, "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"[i]]));
 
 /** -7 -> "2⁻⁷". @param {number} exponent */
-const powerText = (exponent) =>
-  exponent === SUBNORMAL ? "subnormal" : `2${[...String(exponent)].map((digit) => RAISED.get(digit)).join("")}`;
+const power = (exponent) => `2${[...String(exponent)].map((digit) => RAISED.get(digit)).join("")}`;
+
+/** The power of two that a bucket begins at. @param {number} exponent */
+const powerText = (exponent) => (exponent === SUBNORMAL ? "subnormal" : power(exponent));
 
 /** -7 and 1 -> "−2⁻⁷". @param {number} exponent @param {number} sign */
 const bucketText = (exponent, sign) => `${sign ? "−" : "+"}${powerText(exponent)}`;

@@ -8,11 +8,7 @@ export default function (component) {
   const { data, setTriggerValue: send } = component;
   const { controls, body } = frame(component);
   choices(controls, "Bits x", data.options, data.bits, (bits) => send("bits", bits)); // not "x =": the title needs the place
-  let svg = body.querySelector("svg");
-  if (!svg) {
-    svg = make("svg", { role: "presentation" }, make("g", { class: "bars" }), make("g"), make("g"));
-    body.append(svg, make("style", {}, "rect.pointed { stroke: var(--ink); stroke-width: 2; }"));
-  }
+  const [svg] = built(body, () => [layers("bars", "octaves", "words"), make("style", {}, STYLE)]);
   body.again = () => {
     const now = withExpected(body, data);
     fitted(body, (width) => drawAll(svg, body, now, width, send));
@@ -27,14 +23,12 @@ function drawAll(svg, body, data, width, send) {
   const height = TOP + HIGH + 44;
   const floor = TOP + HIGH;
   set(svg, { viewBox: `0 0 ${width} ${height}`, height });
-  const scale = Math.log10(data.largest + 1) || 1;
-  const long = (count) => (count ? Math.max(2, (HIGH * Math.log10(count + 1)) / scale) : 0);
+  const long = logHeights(data.largest, HIGH);
   const [bars, octaves, words] = svg.children;
   const all = [...data.bars, { at: 0, count: data.dead }];
   each(
     bars,
     all,
-    (bar) => bar.at,
     () => make("g", { style: "cursor: pointer" }, make("rect", { rx: 2 })),
     (group, bar) => {
       const high = long(bar.count);
@@ -43,6 +37,7 @@ function drawAll(svg, body, data, width, send) {
       const place = { x: x(bar.at - 0.5) + 0.06 * step, width: 0.88 * step, y: floor - high, height: high };
       set(group.firstChild, { ...place, fill, stroke, "stroke-width": stroke && 3 });
     },
+    (bar) => bar.at,
   );
   answering(body, bars, all, {
     say: (bar) => tellBar(bar, data),
@@ -60,7 +55,6 @@ function drawAll(svg, body, data, width, send) {
   each(
     octaves,
     sides,
-    (octave) => `${octave.side}:${octave.text}`,
     () => make("g", {}, make("rect"), make("text", { class: "faint", "text-anchor": "middle" })),
     (group, { at, text, side, i }) => {
       const [rect, label] = group.children;
@@ -78,7 +72,6 @@ function drawAll(svg, body, data, width, send) {
   each(
     words,
     said,
-    (_, i) => i,
     () => make("text", { class: "faint", "text-anchor": "middle" }),
     (text, one) => {
       text.textContent = one.text;
@@ -104,5 +97,5 @@ function tellBar(bar, data) {
   const [from, to] = stepsOf(bar, data);
   const sign = bar.at < 0 ? "−" : "+";
   const steps = from === to ? plural(from, "step") : `${from} to ${to} steps`;
-  return [`${sign}${steps}: ${plural(bar.count, "value")}`, `level ${sign}${Number((from * data.size).toPrecision(3))}${from === to ? "" : " and more"}`];
+  return [`${sign}${steps}: ${plural(bar.count, "value")}`, `level ${sign}${significant(from * data.size)}${from === to ? "" : " and more"}`];
 }

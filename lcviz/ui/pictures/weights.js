@@ -5,38 +5,33 @@ const VIEWS = [["written", "written"], ["missing", "difference"]];
 export default function (component) {
   const { data, setTriggerValue } = component;
   const first = component.parentElement.querySelector(".body")?.view ?? "written";
-  const { figure, controls, body } = frame({ ...component, data: { ...data, text: data.captions[first] } });
+  const { text, controls, body } = frame({ ...component, data: { ...data, text: data.captions[first] } });
   body.view = first;
   chooseTensor(controls, data, setTriggerValue);
-  if (!body.children.length)
-    body.append(
-      make(
-        "div",
-        { class: "map", role: "group", tabindex: 0 },
-        make("canvas"),
-        make("canvas", { class: "glow" }),
-        make("canvas", { class: "changes" }),
-        make("canvas", { class: "pointed" }),
-        make("i", { class: "ring followed" }),
-        make("i", { class: "ring at" }),
-      ),
-      make("div", { class: "under" }, make("span", { class: "key" }), make("span")),
-      make("style", {}, STYLE),
-    );
-  const [map, under] = body.children;
-  const mark = () => pixels(body, map, withExpected(body, data), setTriggerValue);
-  body.again = mark;
+  const [map, under] = built(body, () => [
+    make(
+      "div",
+      { class: "map", role: "group", tabindex: 0 },
+      ...["", "glow", "changes", "pointed"].map((name) => make("canvas", { class: name || null })),
+      ...["followed", "at"].map((name) => make("i", { class: `ring ${name}` })),
+    ),
+    make("div", { class: "under" }, make("span", { class: "key" }), make("span")),
+    make("style", {}, STYLE),
+  ]);
+  const [keys, views] = under.children;
+  body.again = () => pixels(body, map, withExpected(body, data), setTriggerValue);
   const draw = () => {
-    choices(under.children[1], "What is shown", VIEWS, body.view, (view) => {
+    choices(views, "What is shown", VIEWS, body.view, (view) => {
       body.view = view;
       draw();
     });
-    paint(map, data, body.view);
-    mark();
-    write(figure.querySelector("p.text"), data.captions[body.view], data.terms);
-    under.firstChild.replaceChildren();
-    under.firstChild.append(key("var(--orange)", "up"), key("var(--blue)", "down"));
-    if (body.view === "written") under.firstChild.append(key("var(--grey)", "weight"));
+    fitted(body, (width) => {
+      paint(map, data, body.view, width);
+      body.again();
+    });
+    write(text, data.captions[body.view], data.terms);
+    keys.replaceChildren(key("var(--orange)", "up"), key("var(--blue)", "down"));
+    if (body.view === "written") keys.append(key("var(--grey)", "weight"));
   };
   draw();
   if (body.step !== data.step && !still()) {
@@ -52,17 +47,14 @@ function pixels(body, map, data, send) {
   const [followed, at] = map.querySelectorAll(".ring");
   const values = data.values && valuesOf(data);
   const [rows, columns] = data.shape;
-  map.rings = () => {
-    ring(followed, map, data.followed);
-    ring(at, map, map.at);
-  };
-  map.rings();
-  const choose = (pixel, quietly) => {
+  ring(followed, map, data.followed);
+  ring(at, map, map.at);
+  const choose = (pixel) => {
     map.at = pixel;
     ring(at, map, pixel);
-    if (!pixel) return quietly || (tell(body, null), pointAt(null));
-    tell(body, at, ...say(pixel, data, values));
-    pointAt({ pixel, bucket: values?.bucket(pixel), level: values?.level(pixel) });
+    tell(body, pixel && at, ...(pixel ? say(pixel, data, values) : []));
+    const row = pixel && values?.of(pixel).row;
+    pointAt(pixel && { pixel, bucket: row?.slice(0, 2), level: row?.[2] });
   };
   const under = (event) => {
     const box = map.firstChild.getBoundingClientRect();
@@ -77,7 +69,7 @@ function pixels(body, map, data, send) {
   map.onpointerleave = map.onblur = () => choose(null);
   map.onfocus = () => map.matches(":focus-visible") && choose(map.at ?? data.followed ?? [0, 0]);
   const follow = (pixel) => {
-    if (!pixel || isGap(pixel, data)) return;
+    if (!pixel || writtenAt(pixel, data) === GAP) return;
     send("pixel", pixel);
     expect(body, { followed: pixel });
   };
@@ -99,11 +91,10 @@ function pixels(body, map, data, send) {
 
 /** A frame around a pixel; none without one. */
 function ring(element, map, pixel) {
-  const size = map.scale ?? 1;
   set(element, { hidden: !pixel });
   if (!pixel) return;
-  const wide = Math.max(size, 6);
-  const [top, left] = pixel.map((i) => (i + 0.5) * size - wide / 2 - 2);
+  const wide = Math.max(map.scale, 6);
+  const [top, left] = pixel.map((i) => (i + 0.5) * map.scale - wide / 2 - 2);
   set(element, { style: `left: ${left}px; top: ${top}px; width: ${wide}px; height: ${wide}px` });
 }
 
@@ -113,12 +104,11 @@ function light(map, data, codes, values) {
   const [rows, columns] = data.shape;
   set(canvas, { hidden: !codes });
   if (!codes) return;
-  set(canvas, { width: columns, height: rows });
   const shown = new ImageData(columns, rows);
   const veil = [...colour(map, "--paper"), 205];
   const members = [UP, DOWN].map((colour) => [...colour, 255]);
   for (let i = 0; i < rows * columns; i++) shown.data.set(codes.has(values.codes[i]) ? members[values.sign(i)] : veil, 4 * i);
-  canvas.getContext("2d").putImageData(shown, 0, 0);
+  put(canvas, shown);
 }
 
 /** The values behind the pixels, see `weights_picture._values`. */
@@ -130,8 +120,6 @@ function valuesOf(data) {
   return {
     codes: own,
     of: (pixel) => ({ u: us[index(pixel)], track: tracks[index(pixel)], row: buckets[own[index(pixel)] - 1] }),
-    bucket: (pixel) => buckets[own[index(pixel)] - 1]?.slice(0, 2),
-    level: (pixel) => buckets[own[index(pixel)] - 1]?.[2],
     sign: (i) => buckets[own[i] - 1][1],
     membersOf: (bucket, levels) => {
       const isOne = levels ? ([, , level]) => levels[0] <= level && level <= levels[1] : ([e, s]) => e === bucket[0] && s === bucket[1];
@@ -142,7 +130,6 @@ function valuesOf(data) {
 
 /** What is written at a pixel; GAP between two tiles. */
 const writtenAt = ([row, column], { maps, shape }) => levels(maps.written, shape[0] * shape[1])[row * shape[1] + column];
-const isGap = (pixel, data) => writtenAt(pixel, data) === GAP;
 
 /** What a pixel says of its weight. */
 function say(pixel, data, values) {
@@ -151,12 +138,12 @@ function say(pixel, data, values) {
   const what = written ? `written: ${written > 0 ? "up" : "down"}` : "not written";
   if (!values) return [what, data.without_values ?? "its values: pause"];
   const { u, track, row } = values.of(pixel);
-  const n = (value) => String(Number(value.toPrecision(4))).replace("-", "−");
+  const n = (value) => significant(value, 4).replace("-", "−");
   const before = track < 0 ? `(${n(track)})` : n(track);
   const rows = [data.carries ? `δ = u − ũ = ${n(u)} − ${before} = ${n(u - track)}` : `δ ${n(u - track)} since the last checkpoint`];
   if (!row) return [...rows, data.values.codes ? "no change" : "stored exactly"];
   const [exponent, sign, level] = row;
-  const bucket = data.values.uniform && level ? "" : `bucket ${sign ? "−" : "+"}${power(exponent)} → `;
+  const bucket = data.values.uniform && level ? "" : `bucket ${bucketText(exponent, sign)} → `;
   return [...rows, `${bucket}level ${level ? n(level) : `0: ${data.left_out}`}`];
 }
 
@@ -167,7 +154,8 @@ function chooseTensor(controls, data, send) {
   let select = controls.querySelector("select");
   if (data.tensors.length < 2) return select?.remove();
   if (!select) controls.append((select = make("select", { "aria-label": "Tensor" })));
-  each(select, data.tensors, (name) => name, (name) => make("option", { value: name }, name));
+  // The options stay as they are: the list may be open.
+  each(select, data.tensors, (name) => make("option", { value: name }, name), () => {}, (name) => name);
   select.value = data.tensor;
   set(select, { title: data.tensor }); // a long name is cut
   select.onchange = () => send("tensor", select.value);
@@ -185,37 +173,23 @@ function levels(text, n) {
   return found;
 }
 
-function paint(map, data, view) {
+/** Draw the maps as wide as there is room. */
+function paint(map, data, view, room) {
   const [rows, columns] = data.shape;
-  const around = map.getRootNode().host ?? map;
-  const paper = colour(map, "--paper");
-  const ink = colour(map, "--ink");
-  const image = (values, pixel) => {
+  const [paper, ink] = ["--paper", "--ink"].map((name) => colour(map, name));
+  const written = view === "written";
+  const share = (level) => Math.abs(level) / LARGEST;
+  const grey = (level) => [...paper.map((from, c) => from + (ink[c] - from) * 0.55 * share(level)), level === GAP ? 0 : 255];
+  const change = (level) => (level && level !== GAP ? [...(level > 0 ? UP : DOWN), 255 * (written ? 1 : 0.15 + 0.85 * share(level))] : [0, 0, 0, 0]);
+  const image = (name, colourOf) => {
     const found = new ImageData(columns, rows);
-    for (let i = 0; i < values.length; i++) pixel(found.data, 4 * i, values[i]);
+    const colours = Array.from({ length: LARGEST - GAP + 1 }, (_, i) => colourOf(i + GAP));
+    levels(data.maps[name], rows * columns).forEach((level, i) => found.data.set(colours[level - GAP], 4 * i));
     return found;
   };
-  const put = (canvas, found) => {
-    set(canvas, { width: columns, height: rows });
-    canvas.getContext("2d").putImageData(found, 0, 0);
-  };
-  const grey = (out, at, value) => {
-    const share = 0.55 * (Math.abs(value) / LARGEST);
-    for (let c = 0; c < 3; c++) out[at + c] = paper[c] + (ink[c] - paper[c]) * share;
-    out[at + 3] = value === GAP ? 0 : 255;
-  };
-  const signed = (strength) => (out, at, value) => {
-    if (value === 0 || value === GAP) return;
-    const from = value > 0 ? UP : DOWN;
-    for (let c = 0; c < 3; c++) out[at + c] = from[c];
-    out[at + 3] = 255 * strength(Math.abs(value) / LARGEST);
-  };
   const [weights, glow, changes] = map.children;
-  const written = view === "written";
-  put(weights, written ? image(levels(data.maps.restored, rows * columns), grey) : new ImageData(columns, rows));
-  const over = image(levels(data.maps[view], rows * columns), signed(written ? () => 1 : (v) => 0.15 + 0.85 * v));
-  put(changes, over);
-  const room = (map.room ||= map.parentElement.clientWidth) || 380;
+  put(weights, written ? image("restored", grey) : new ImageData(columns, rows));
+  put(changes, image(view, change));
   const scale = Math.min(room / columns, data.height / rows);
   const coarse = (n) => Math.ceil((n * scale) / BLUR);
   set(glow, { width: coarse(columns), height: coarse(rows) });
@@ -226,31 +200,7 @@ function paint(map, data, view) {
   for (const canvas of map.querySelectorAll("canvas")) set(canvas, { style: `width: ${wide}px; height: ${high}px` });
   set(map, { style: `height: ${high}px; max-width: ${wide}px`, "aria-label": `Weights. ${plain(data.text)} Arrow keys read them one by one.` });
   map.scale = wide / columns;
-  map.rings?.();
-  if (!map.fitting) {
-    map.fitting = new ResizeObserver(() => map.again());
-    map.fitting.observe(around);
-  }
-  map.again = () => {
-    const width = map.parentElement.clientWidth; // the map may be narrower
-    if (width && width !== map.room) paint(Object.assign(map, { room: width }), data, view);
-  };
 }
 
 // The glow is a coarse copy that the browser smooths. A filter would be computed for every frame.
 const BLUR = 6; // pixels of the screen in one of the copy
-
-const STYLE = `
-  .map { position: relative; cursor: crosshair; }
-  .map:focus-visible { outline-offset: 2px; }
-  .map .ring { position: absolute; box-sizing: content-box; border: 2px solid var(--ink); outline: 1.5px solid var(--paper); border-radius: 2px; pointer-events: none; }
-  .map .followed { border-color: var(--table); }
-  .map [hidden] { display: none; }
-  .map canvas { position: absolute; left: 0; top: 0; image-rendering: pixelated; }
-  .map .glow { image-rendering: auto; opacity: 0.75; }
-  .under { display: flex; justify-content: space-between; align-items: center; margin-top: 0.5rem; gap: 0.5rem; flex-wrap: wrap; }
-  .key { display: flex; gap: 0.8rem; color: var(--faint); font-size: 12px; }
-  .key i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
-  .under button { font-size: 12px; }
-  select { font: 12px var(--st-code-font, monospace); color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; max-width: 16em; text-overflow: ellipsis; }
-`;

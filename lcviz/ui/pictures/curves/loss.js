@@ -1,6 +1,6 @@
 // The loss over the run: of the live model, and of the model that a restart would load.
 
-const CURVE_HEIGHT = 118; // CSS pixels
+const OVER_STEPS = { unit: "step", height: 118, clickable: true }; // height: CSS pixels
 const FLAT = 8; // largest over smallest loss: above this a linear axis shows a flat end, so it is log
 const NEAR = 0.15; // share of the axis: the texts of closer marks are drawn at different heights
 
@@ -15,17 +15,18 @@ const NEAR = 0.15; // share of the axis: the texts of closer marks are drawn at 
  * @property {number[]} kills iterations
  */
 
+/** A line through points. @param {string} name @param {string} colour @param {[number, number | null][]} points */
+const lineOf = (name, colour, points, dash = "solid") => ({ name, colour, dash, x: points.map(([at]) => at), y: points.map(([, value]) => value) });
+
 SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills }) => {
-  const columns = /** @type {(i: 1 | 2) => (number | null)[]} */ ((i) => losses.map((row) => row[i]));
-  const steps = losses.map(([at]) => at);
   const lines = [
-    { name: "live", colour: "down", dash: "solid", x: steps, y: columns(1) },
-    { name: "restored", colour: "up", dash: "dash", x: steps, y: columns(2) },
+    lineOf("live", "down", losses.map(([at, live]) => [at, live])),
+    lineOf("restored", "up", losses.map(([at, , restored]) => [at, restored]), "dash"),
   ];
-  if (trial?.length) lines.push({ name: "your try", colour: "good", dash: "solid", x: trial.map(([at]) => at), y: trial.map(([, loss]) => loss) });
-  const finite = /** @type {number[]} */ (lines.flatMap(({ y }) => y).filter((loss) => loss !== null));
+  if (trial?.length) lines.push(lineOf("your try", "good", trial));
+  const finite = lines.flatMap(({ y }) => y).filter((loss) => loss !== null);
   const [least, most] = [Math.min(...finite), Math.max(...finite)];
-  const end = Math.max(last, step, ...steps, ...kills, 1);
+  const end = Math.max(last, step, ...losses.map(([at]) => at), ...kills, 1);
   const marks = kills.map((kill) => {
     const above = Math.abs(kill - step) < NEAR * end;
     return { step: kill, text: above ? "killed" : `killed at ${kill}`, strong: true, above };
@@ -39,9 +40,7 @@ SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills }) => {
     marks: [{ step, text: `step ${step}`, strong: false }, ...marks],
     range: [0, end],
     log: finite.length > 0 && least > 0 && most > FLAT * least,
-    unit: "step",
-    height: CURVE_HEIGHT,
-    clickable: true,
+    ...OVER_STEPS,
   };
 };
 

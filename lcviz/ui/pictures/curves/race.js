@@ -42,18 +42,17 @@ const RACE_LOOKS = {
 SAYS.race = (/** @type {RaceFacts} */ facts) => {
   const { at, ways, before, calm, cap, smooth, over } = facts;
   const start = 1 - before.length;
-  /** @param {string} name @param {[string, string]} look @param {[number, number | null][]} points @param {object} more */
-  const line = (name, [colour, dash], points, more) => ({ name, colour, dash, label: "", x: points.map(([r]) => r), y: points.map(([, loss]) => loss), ...more });
   const lines = [
-    line("before", ["grey", "solid"], before.map((loss, i) => [start + i, loss]), {}),
-    line("no crash", ["grey", "dot"], calm.map((loss, i) => [i, loss]), { label: "no crash" }),
+    { ...lineOf("before", "grey", before.map((loss, i) => [start + i, loss])), label: "" },
+    { ...lineOf("no crash", "grey", calm.map((loss, i) => [i, loss]), "dot"), label: "no crash" },
     ...ways.map((way, i) => {
       const ends = over || i < ways.length - 1;
       const price = way.capped ? ` > ${cap}` : ` ${amountText(endOf(way))}`;
-      return line(way.name, RACE_LOOKS[way.name], way.points, { label: `${way.name}${ends ? price : ""}`, ends });
+      const [colour, dash] = RACE_LOOKS[way.name];
+      return { ...lineOf(way.name, colour, way.points, dash), label: `${way.name}${ends ? price : ""}`, ends };
     }),
   ];
-  const losses = /** @type {number[]} */ (lines.flatMap(({ y }) => y).filter((loss) => loss !== null));
+  const losses = lines.flatMap(({ y }) => y).filter((loss) => loss !== null);
   const level = /** @type {number} */ (calm[0]);
   return {
     title: "Race back",

@@ -15,11 +15,9 @@ SAYS.sizes = (/** @type {SizesFacts} */ { step, nbytes, full, sizes, first, last
   number: 5,
   about: "bytes of each record after a base",
   text: `Step ${step}: ${nbytesText(nbytes)}; float32 takes ${nbytesText(full)}.`,
-  lines: [{ name: "record", colour: "good", dash: "solid", x: sizes.map(([at]) => at), y: sizes.map(([, size]) => size) }],
+  lines: [lineOf("record", "good", sizes)],
   marks: [{ step, text: `step ${step}`, strong: false }],
   range: [first, last],
   log: true,
-  unit: "step",
-  height: CURVE_HEIGHT,
-  clickable: true,
+  ...OVER_STEPS,
 });

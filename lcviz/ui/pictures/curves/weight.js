@@ -19,22 +19,16 @@
  * @property {boolean} [from_record] whether only records are known, and no training
  */
 
-SAYS.weight = (/** @type {WeightFacts} */ facts) => {
-  /** @param {string} name @param {string} colour @param {[number, number | null][]} points */
-  const line = (name, colour, points) => ({ name, colour, dash: "solid", x: points.map(([at]) => at), y: points.map(([, value]) => value) });
-  return {
-    title: "One weight",
-    about: facts.where,
-    text: weightSentence(facts),
-    lines: [...(facts.trained ? [line("u trained", "down", facts.trained)] : []), { ...line("ũ restored", "up", facts.restored), stairs: true }],
-    marks: [{ step: facts.step, text: `step ${facts.step}`, strong: false }],
-    range: [facts.first ?? 0, facts.last],
-    log: false,
-    unit: "step",
-    height: CURVE_HEIGHT,
-    clickable: true,
-  };
-};
+SAYS.weight = (/** @type {WeightFacts} */ facts) => ({
+  title: "One weight",
+  about: facts.where,
+  text: weightSentence(facts),
+  lines: [...(facts.trained ? [lineOf("u trained", "down", facts.trained)] : []), { ...lineOf("ũ restored", "up", facts.restored), stairs: true }],
+  marks: [{ step: facts.step, text: `step ${facts.step}`, strong: false }],
+  range: [facts.first ?? 0, facts.last],
+  log: false,
+  ...OVER_STEPS,
+});
 
 /** @param {WeightFacts} facts */
 function weightSentence({ step, exact, u, track, delta, coded, bucket, code, carries, from_record: fromRecord }) {

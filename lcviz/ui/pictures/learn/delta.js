@@ -5,38 +5,33 @@ const LOWER = 108;
 const LETTER = 11; // pixels that a letter above a dot takes
 
 function drawDelta(page, body) {
-  const { state, lesson, names } = page;
-  if (!body.children.length) {
-    body.append(
-      make(
-        "svg",
-        {},
-        make("g", { class: "rails" }, ...[UPPER, LOWER].map((y) => make("line", { y1: y, y2: y, x1: 0, stroke: "var(--line)" }))),
-        make("text", { class: "faint", x: 0, y: 14 }),
-        make("text", { class: "faint", x: 0, y: LOWER + 22 }),
-        make("g", { class: "arrows" }),
-        make("g", { class: "dots" }),
-      ),
-      make("div", { class: "float mono" }),
-    );
-  }
-  const [svg, bits] = body.children;
-  const [rails, above, below, arrows, dots] = svg.children;
-  above.textContent = "u, the model now: drag a dot";
-  below.textContent = "ũ, the track: what a restart would load";
+  const { state, names } = page;
+  const [svg, bits] = built(body, () => [
+    make(
+      "svg",
+      {},
+      make("g", { class: "rails" }, ...[UPPER, LOWER].map((y) => make("line", { y1: y, y2: y, x1: 0, stroke: "var(--line)" }))),
+      make("text", { class: "faint", x: 0, y: 14 }, "u, the model now: drag a dot"),
+      make("text", { class: "faint", x: 0, y: LOWER + 22 }, "ũ, the track: what a restart would load"),
+      make("g", { class: "arrows" }),
+      make("g", { class: "dots" }),
+    ),
+    make("div", { class: "float mono" }),
+  ]);
+  const [rails, , , arrows, dots] = svg.children;
   fitted(body, (wide) => {
     set(svg, { viewBox: `0 0 ${wide} 132`, height: 132 });
     for (const rail of rails.children) set(rail, { x2: wide });
     const [low, high] = page.range;
     const x = (value) => 14 + ((value - low) / (high - low)) * (wide - 28);
-    const every = page.lesson.numbers.map((_, i) => i);
+    const { numbers } = page.lesson;
+    const every = [...numbers.keys()];
     each(
       arrows,
       every.filter((i) => i !== state.followed).concat(state.followed), // it is on top
-      (i) => i,
       () => make("path", { fill: "none" }),
       (path, i) => {
-        const { track, live, delta } = page.lesson.numbers[i];
+        const { track, live, delta } = numbers[i];
         const [x1, x2] = [x(track), x(live)];
         const long = Math.hypot(x2 - x1, LOWER - UPPER);
         const [dx, dy] = [(x2 - x1) / long, (UPPER - LOWER) / long];
@@ -45,20 +40,20 @@ function drawDelta(page, body) {
         const chosen = i === state.followed;
         set(path, {
           d: `M${x1 + 5 * dx} ${LOWER + 5 * dy}L${tx} ${ty}${head}`,
-          stroke: delta ? hue(delta < 0 ? 1 : 0) : "var(--grey)",
+          stroke: delta ? hue(delta < 0) : "var(--grey)",
           "stroke-width": chosen ? 3 : 1.3,
           opacity: chosen ? 1 : 0.65,
         });
       },
+      (i) => i,
     );
-    const places = spread(lesson.numbers.map(({ live }) => x(live)), LETTER);
+    const places = spread(numbers.map(({ live }) => x(live)), LETTER);
     each(
       dots,
       every, // in this order always: a dot that is moved in the document loses the pointer
-      (i) => i,
       (i) => makeDot(page, svg, i),
       (group, i) => {
-        const { track, live } = page.lesson.numbers[i];
+        const { track, live, delta } = numbers[i];
         const chosen = i === state.followed;
         const [under, handle, letter] = group.children;
         set(under, { cx: x(track), cy: LOWER, fill: "var(--grey)" });
@@ -71,25 +66,19 @@ function drawDelta(page, body) {
           "aria-valuenow": live,
           "aria-valuemin": low,
           "aria-valuemax": high,
-          "aria-valuetext": `${words(live)}; δ is ${words(page.lesson.numbers[i].delta)}`,
+          "aria-valuetext": `${words(live)}; δ is ${words(delta)}`,
         });
         set(letter, { x: places[i], y: UPPER - 10, "text-anchor": "middle", "font-weight": chosen ? 700 : 400 });
         letter.textContent = chosen || wide > 330 ? names[i] : "";
       },
     );
   });
-  const number = lesson.numbers[state.followed];
+  const followed = followedOf(page);
   each(
     bits,
-    [
-      [names[state.followed], "name", ""],
-      [number.bits[0], "sign", "sign"],
-      [number.bits[1], "exponent", "exponent"],
-      [number.bits[2], "mantissa", "mantissa"],
-    ],
-    (_, i) => i,
+    [[followed.name, "name"], ...["sign", "exponent", "mantissa"].map((part, i) => [followed.bits[i], part, part])],
     () => make("span"),
-    (span, [text, kind, title]) => {
+    (span, [text, kind, title = ""]) => {
       span.textContent = text;
       set(span, { class: kind, title });
     },
@@ -117,40 +106,24 @@ function spread(places, apart) {
 }
 
 function makeDot(page, svg, i) {
-  const handle = make("circle", {
-    r: 7,
-    tabindex: 0,
-    role: "slider",
-    "aria-label": `u of ${page.names[i]}`,
-    style: "cursor: ew-resize",
-  });
-  const under = make("circle", { r: 5 });
-  const choose = () => page.follow(i);
-  const step = () => page.step;
-  const move = (value, done) => page.move(i, value, done);
-  handle.onfocus = choose;
-  handle.onkeydown = (event) => {
-    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    move(page.lesson.numbers[i].live + by * step(), true);
-  };
-  const drag = (event) => {
+  const handle = make("circle", { r: 7, tabindex: 0, role: "slider", "aria-label": `u of ${page.names[i]}`, style: "cursor: ew-resize" });
+  const begin = (handle.onfocus = () => page.follow(i));
+  const move = (event) => {
     const box = svg.getBoundingClientRect();
     const [low, high] = page.range;
     const share = (event.clientX - box.left - 14) / (box.width - 28);
-    move(Math.min(Math.max(low + share * (high - low), low), high), false);
+    page.move(i, Math.min(Math.max(low + share * (high - low), low), high), false);
   };
-  draggable(handle, { begin: choose, move: drag, end: page.tell });
-  return make("g", {}, under, handle, make("text", { style: "pointer-events: none" }));
+  draggable(handle, { begin, move, end: page.tell, by: (steps) => page.move(i, page.lesson.numbers[i].live + steps * page.step, true) });
+  return make("g", {}, make("circle", { r: 5 }), handle, make("text", { style: "pointer-events: none" }));
 }
 
-function tellDelta({ state, lesson, names }) {
-  const { track, live, delta } = lesson.numbers[state.followed];
-  return `${names[state.followed]}: δ = u − ũ = ${words(live)} − ${bracketed(track)} = ${words(delta)}, a float32 of 32 bits.`;
+function tellDelta(page) {
+  const { name, track, live, delta } = followedOf(page);
+  return `${name}: δ = u − ũ = ${words(live)} − ${bracketed(track)} = ${words(delta)}, a float32 of 32 bits.`;
 }
 
 const tableDelta = ({ lesson, names }) => [
   ["name", "u", "ũ", "δ"],
-  ...lesson.numbers.map((m, i) => [names[i], words(m.live), words(m.track), words(m.delta)]),
+  ...lesson.numbers.map(({ live, track, delta }, i) => [names[i], words(live), words(track), words(delta)]),
 ];

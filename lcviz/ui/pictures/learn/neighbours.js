@@ -5,40 +5,24 @@ const FAINTEST = 0.12; // opacity of a value that takes hardly any bits
 const MOST_BITS = 4; // from here on a value is drawn in full
 
 function drawNeighbours(page, body, controls) {
-  const { neighbours } = page.data;
+  const { columns, signs, orders } = page.data.neighbours;
   const { mixed } = page.state;
-  if (!body.children.length) {
-    controls.append(make("button", { type: "button", class: "act" }));
-    body.append(make("svg", { role: "presentation" }));
-  }
-  const [button] = controls.children;
+  const [button] = built(controls, () => [act()]);
+  const [svg] = built(body, () => [layers()]);
   button.textContent = mixed ? "Put in order" : "Shuffle";
   button.onclick = () => page.change({ mixed: !mixed });
-  const { values, shares } = neighbours.orders[mixed ? 1 : 0];
-  fitted(body, (wide) => {
-    const step = wide / neighbours.columns;
-    const high = step * neighbours.rows;
-    set(body.children[0], { viewBox: `0 0 ${wide} ${high}`, height: high });
-    each(
-      body.children[0],
-      values,
-      (_, i) => i,
-      () => make("rect", { class: "square", rx: 1.5 }, make("title")),
-      (rect, value, i) => {
-        const bits = shares ? shares[i] : MOST_BITS;
-        set(rect, {
-          x: (i % neighbours.columns) * step + 0.6,
-          y: Math.floor(i / neighbours.columns) * step + 0.6,
-          width: Math.max(step - 1.2, 0.5),
-          height: Math.max(step - 1.2, 0.5),
-          fill: value ? hue(neighbours.signs[value]) : "var(--grey)",
-          opacity: (value ? 1 : 0.6) * Math.min(1, FAINTEST + ((1 - FAINTEST) * bits) / MOST_BITS),
-        });
-        const change = value ? (neighbours.signs[value] ? "down" : "up") : "no change";
-        rect.children[0].textContent = shares ? `${change}: ${words(bits, 2)} bits` : change;
-      },
-    );
-  });
+  const { values, shares } = orders[mixed ? 1 : 0];
+  fitted(body, (wide) =>
+    drawSquares(svg, values, { wide, columns, gap: 1.2 }, (value, i) => {
+      const bits = shares ? shares[i] : MOST_BITS;
+      const change = value ? (signs[value] ? "down" : "up") : "no change";
+      return {
+        fill: value ? hue(signs[value]) : "var(--grey)",
+        opacity: (value ? 1 : 0.6) * Math.min(1, FAINTEST + ((1 - FAINTEST) * bits) / MOST_BITS),
+        told: shares ? `${change}: ${words(bits, 2)} bits` : change,
+      };
+    }),
+  );
 }
 
 function tellNeighbours({ state, data }) {

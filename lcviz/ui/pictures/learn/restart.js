@@ -6,29 +6,22 @@ const DROPPED = [[true, "keep"], [false, "lose"]]; // what a checkpoint leaves o
 function drawRestart(page, body, controls) {
   const { state, data } = page;
   const steps = data.checkpoints;
-  if (!body.children.length) {
-    const slider = make("input", { type: "range", min: 0, max: 10 * steps, "aria-label": "Time, in tenths of a checkpoint" });
-    slider.oninput = () => stop(page, { at: Number(slider.value) / 10, crashed: null });
-    controls.append(
-      slider,
-      make("button", { type: "button", class: "act" }),
-      make("button", { type: "button", class: "act" }),
-    );
-    body.append(make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 })));
-  }
+  const crashed = state.crashed !== null;
+  const [slider, play, crash] = built(controls, () => [range(10 * steps, { "aria-label": "Time, in tenths of a checkpoint" }), act(), act()]);
+  const curve = () => make("path", { fill: "none" });
+  const [svg] = built(body, () => [make("svg", { role: "presentation" }, make("g"), curve(), curve(), make("g"), make("g"), make("text", { class: "faint", x: 0, y: 11 }))]);
   choices(controls, "What is dropped", DROPPED, state.carries, (carries) => page.change({ carries }));
-  const [slider, play, crash] = controls.children;
+  slider.oninput = () => stop(page, { at: Number(slider.value) / 10, crashed: null });
   slider.value = 10 * state.at;
-  set(slider, { "aria-valuetext": `${words(state.at)} checkpoints`, disabled: state.crashed !== null });
+  set(slider, { "aria-valuetext": `${words(state.at)} checkpoints`, disabled: crashed });
   play.textContent = page.playing ? "Pause" : "Play";
-  set(play, { disabled: state.crashed !== null });
-  crash.textContent = state.crashed === null ? "⚡ Crash" : "Restore";
+  set(play, { disabled: crashed });
+  crash.textContent = crashed ? "Restore" : "⚡ Crash";
   play.onclick = () => (page.playing ? stop(page) : start(page));
   crash.onclick = () => {
-    if (state.crashed === null) stop(page, { crashed: state.at });
+    if (!crashed) stop(page, { crashed: state.at });
     else stop(page, { at: Math.floor(state.crashed), restored: Math.floor(state.crashed), crashed: null });
   };
-  const [svg] = body.children;
   const [gaps, track, live, dots, marks, what] = svg.children;
   what.textContent = `${page.names[state.followed]}: the same change before each checkpoint`;
   fitted(body, (wide) => {
@@ -41,7 +34,6 @@ function drawRestart(page, body, controls) {
     set(svg, { viewBox: `0 0 ${wide} 140`, height: 140 });
     const whole = Math.floor(state.at + 1e-9);
     const shown = every.slice(0, whole + 1);
-    const crashed = state.crashed !== null;
     let path = "";
     let now = every[0].live[i];
     for (let step = 0; step < steps && step <= whole; step++) {
@@ -53,28 +45,37 @@ function drawRestart(page, body, controls) {
     set(live, { d: path, stroke: "var(--ink)", "stroke-width": 2.5, opacity: crashed ? 0.3 : 1 });
     const stairs = shown.map((c, t) => (t ? `H${x(t)}V${y(c.track[i])}` : `M${x(0)} ${y(c.track[i])}`)).join("");
     set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--orange)", "stroke-width": 2, "stroke-dasharray": "5 3" });
-    each(gaps, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("rect", { fill: "var(--grey)", opacity: 0.5 }), (rect, [c, t]) => {
-      const [a, b] = [y(c.live[i]), y(c.track[i])];
-      set(rect, { x: x(t) - 4, width: 8, y: Math.min(a, b), height: Math.abs(a - b) });
-    });
-    each(dots, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--ink)" }), make("text", { "text-anchor": "middle" })), (group, [c, t]) => {
-      const [below, above, text] = group.children;
-      const kept = c.written[i] !== 0;
-      set(below, { cx: x(t), cy: y(c.track[i]), fill: kept ? "var(--orange)" : "var(--paper)", stroke: "var(--orange)", "stroke-width": 2 });
-      set(above, { cx: x(t), cy: y(c.live[i]) });
-      set(text, { x: x(t), y: 136, class: kept ? null : "faint" });
-      text.textContent = kept ? "kept" : c.live[i] === c.track[i] ? "" : state.carries ? "waits" : "lost";
-    });
+    const saved = shown.slice(1).map((c, t) => ({ at: x(t + 1), u: c.live[i], restored: c.track[i], kept: c.written[i] !== 0 }));
+    each(
+      gaps,
+      saved,
+      () => make("rect", { fill: "var(--grey)", opacity: 0.5 }),
+      (rect, { at, u, restored }) => set(rect, { x: at - 4, width: 8, y: Math.min(y(u), y(restored)), height: Math.abs(y(u) - y(restored)) }),
+    );
+    each(
+      dots,
+      saved,
+      () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--ink)" }), make("text", { "text-anchor": "middle" })),
+      (group, { at, u, restored, kept }) => {
+        const [below, above, text] = group.children;
+        set(below, { cx: at, cy: y(restored), fill: kept ? "var(--orange)" : "var(--paper)", stroke: "var(--orange)", "stroke-width": 2 });
+        set(above, { cx: at, cy: y(u) });
+        set(text, { x: at, y: 136, class: kept ? null : "faint" });
+        text.textContent = kept ? "kept" : u === restored ? "" : state.carries ? "waits" : "lost";
+      },
+    );
     const last = every[whole].track[i];
     const near = Math.abs(y(now) - y(last)) < 13;
-    const ends = [
-      [crashed ? "✕ gone" : "u", y(now) + (near ? (y(now) <= y(last) ? -6 : 8) : 0), "var(--ink)"],
-      ["ũ track", y(last) + (near ? (y(now) <= y(last) ? 8 : -6) : 0), "var(--orange)"],
-    ];
-    each(marks, ends, (_, at) => at, () => make("text"), (text, [label, top, fill]) => {
-      text.textContent = label;
-      set(text, { x: x(state.at) + 9, y: Math.min(top + 4, 122), style: `fill: ${fill}`, "font-weight": 700 });
-    });
+    const [up, down] = near ? (y(now) <= y(last) ? [-6, 8] : [8, -6]) : [0, 0];
+    each(
+      marks,
+      [[crashed ? "✕ gone" : "u", y(now) + up, "var(--ink)"], ["ũ track", y(last) + down, "var(--orange)"]],
+      () => make("text"),
+      (text, [label, top, fill]) => {
+        text.textContent = label;
+        set(text, { x: x(state.at) + 9, y: Math.min(top + 4, 122), style: `fill: ${fill}`, "font-weight": 700 });
+      },
+    );
   });
 }
 
@@ -103,7 +104,6 @@ function stop(page, changes = {}) {
 }
 
 function tellRestart({ state, checkpoints, names }) {
-  const lost = "What is dropped is lost: each δ begins at the last u, not at ũ.";
   const i = state.followed;
   const whole = Math.floor(state.at + 1e-9);
   const { live, track } = checkpoints[whole];
@@ -112,9 +112,9 @@ function tellRestart({ state, checkpoints, names }) {
   if (state.crashed !== null) return `Crash: u is gone. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
   if (state.restored === whole && state.at === whole && whole)
     return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training makes up for it: the next gradient is taken where u is now.`;
-  if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
+  if (!whole) return "Training moves u on in each step; the track ũ follows at each checkpoint.";
   const now = `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}.`;
-  return state.carries ? `${now} The grey gap, ${gap}, stays in the next δ.` : `${now} ${lost}`;
+  return `${now} ${state.carries ? `The grey gap, ${gap}, stays in the next δ.` : "What is dropped is lost: each δ begins at the last u, not at ũ."}`;
 }
 
 const tableRestart = ({ state, checkpoints }) => [

@@ -23,7 +23,6 @@ function drawRibbon(page, place) {
   each(
     place,
     ribbonRows(page),
-    ([name]) => name,
     () => make("div", { role: "listitem" }, make("span"), make("i"), make("b")),
     (row, [name, bits, text, fill]) => {
       const [label, bar, size] = row.children;

@@ -5,21 +5,15 @@ const LANE = { high: 62, top: 20, tall: 34 };
 const NARROW = 430;
 
 function drawSteps(page, body, controls) {
-  const { state, data, lesson, names } = page;
-  if (!body.children.length) {
-    const slider = make("input", { type: "range", min: 0, max: data.finest, style: "width: 130px" });
-    slider.oninput = () => page.change({ fine: Number(slider.value) });
-    controls.append(make("label", { class: "line" }, "tolerance", slider, make("b")));
-    const lane = () => make("g", {}, make("g"), make("g"), make("text", { "font-weight": 700 }), make("text", { class: "faint", "text-anchor": "end" }));
-    body.append(make("svg", { role: "presentation" }, lane(), lane()));
-  }
-  const { steps } = page;
-  const [label] = controls.children;
+  const { state, data } = page;
+  const [label] = built(controls, () => [make("label", { class: "line" }, "tolerance", range(data.finest, { style: "width: 130px" }), make("b"))]);
+  const lane = () => make("g", {}, make("g"), make("g"), make("text", { "font-weight": 700 }), make("text", { class: "faint" }));
+  const [svg] = built(body, () => [make("svg", { role: "presentation" }, lane(), lane())]);
   const [slider, tolerance] = label.children;
+  slider.oninput = () => page.change({ fine: Number(slider.value) });
   slider.value = state.fine;
-  set(slider, { "aria-valuetext": words(steps.tolerance, 3) });
-  tolerance.textContent = words(steps.tolerance, 3);
-  const [svg] = body.children;
+  tolerance.textContent = words(page.steps.tolerance, 3);
+  set(slider, { "aria-valuetext": tolerance.textContent });
   fitted(body, (wide) => {
     const { numbers, buckets, bits } = page.lesson;
     const { size, codes } = page.steps;
@@ -32,11 +26,11 @@ function drawSteps(page, body, controls) {
     set(svg, { viewBox: `0 0 ${wide} ${all}`, height: all });
     const bins = buckets.map((b) => {
       const ends = [2 ** b.exponent, 2 ** (b.exponent + 1)].map((end) => (b.sign ? -end : end)).sort((a, c) => a - c);
-      return { key: `${b.sign}:${b.exponent}`, ends, level: b.kept ? b.middle : null, sign: b.sign };
+      return { ends, level: b.kept ? b.middle : null, sign: b.sign };
     });
     const reach = [low - room, high + room].map((end) => Math.round(end / size));
     const bands = [];
-    for (let q = reach[0]; q <= reach[1]; q++) bands.push({ key: q, ends: [(q - 0.5) * size, (q + 0.5) * size], level: q ? q * size : null, sign: q < 0 ? 1 : 0 });
+    for (let q = reach[0]; q <= reach[1]; q++) bands.push({ ends: [(q - 0.5) * size, (q + 0.5) * size], level: q ? q * size : null, sign: q < 0 ? 1 : 0 });
     const rows = [
       ["Buckets of powers of two", bins, numbers.map((m) => m.written), bits.h],
       ["Equal steps", bands, codes.map((q) => q * size), page.steps.bits],
@@ -52,7 +46,6 @@ function drawSteps(page, body, controls) {
       each(
         places,
         own,
-        (place) => place.key,
         () => make("g", {}, make("rect", { rx: 3 }), make("line"), make("text", { class: "faint", "text-anchor": "middle" })),
         (group, place) => {
           const [rect, level, dead] = group.children;
@@ -61,46 +54,30 @@ function drawSteps(page, body, controls) {
           set(rect, { x: from + 0.75, width: Math.max(to - from - 1.5, 0), y: top, height: LANE.high, fill: none ? "var(--grey)" : hue(place.sign), opacity: place.level === null ? 0.22 : 0.13 });
           const inside = place.level !== null && x(place.level) >= 0 && x(place.level) <= wide;
           const at = inside ? x(place.level) : null;
-          set(level, { x1: at ?? 0, x2: at ?? 0, y1: top, y2: top + LANE.high, stroke: hue(place.sign), "stroke-width": 1.6, "stroke-dasharray": "4 3", opacity: at === null ? 0 : 1 });
+          set(level, { x1: at ?? 0, x2: at ?? 0, y1: top, y2: top + LANE.high, stroke: hue(place.sign), ...LEVEL_LINE, opacity: at === null ? 0 : 1 });
           dead.textContent = none && to - from > 62 ? "dead zone" : "";
           set(dead, { x: (from + to) / 2, y: top + LANE.high - 5 });
         },
       );
-      each(
-        dots,
-        deltas.map((_, i) => i),
-        (i) => i,
-        (i) => {
-          const dot = make("g", { class: "dot" }, make("line"), make("circle"), make("text"));
-          dot.onclick = () => page.follow(i);
-          return dot;
-        },
-        (group, i) => {
-          const [stem, circle, letter] = group.children;
-          const y = top + 14 + (i % 3) * 14;
-          const chosen = i === page.state.followed;
-          set(group, { style: `transform: translate(${x(deltas[i])}px, ${y}px)` });
-          set(stem, { x2: x(landed[i]) - x(deltas[i]), y2: 0, stroke: "var(--faint)", "stroke-width": 1.6 });
-          set(circle, { r: chosen ? 9 : 7.5, fill: chosen ? "var(--good)" : landed[i] ? hue(landed[i] < 0 ? 1 : 0) : "var(--dim)", stroke: "var(--paper)" });
-          set(letter, { y: 3.5, "text-anchor": "middle", class: "on" });
-          letter.textContent = names[i];
-        },
-      );
+      drawDots(page, dots, [...deltas.keys()], (i) => ({
+        x: x(deltas[i]),
+        y: top + 14 + (i % 3) * 14,
+        fill: landed[i] ? hue(landed[i] < 0) : "var(--dim)",
+        stem: { x2: x(landed[i]) - x(deltas[i]), y2: 0, "stroke-width": 1.6 },
+      }));
     });
   });
 }
 
-// The distance: the norm of what these levels leave, as a share of the norm of all numbers.
-function left(deltas, landed) {
-  return Math.hypot(...deltas.map((delta, i) => delta - landed[i])) / (Math.hypot(...deltas) || 1);
-}
+/** The norm of what these levels leave, as a share of the norm of all numbers. */
+const left = (deltas, landed) => Math.hypot(...deltas.map((delta, i) => delta - landed[i])) / (Math.hypot(...deltas) || 1);
 
-function tellSteps({ state, steps, lesson, names }) {
-  const i = state.followed;
-  const { delta } = lesson.numbers[i];
-  const q = steps.codes[i];
+function tellSteps(page) {
+  const { steps } = page;
+  const { name, delta } = followedOf(page);
+  const q = steps.codes[page.state.followed];
   const to = q ? `${words(q)} × ${words(steps.size, 3)} = ${words(q * steps.size, 3)}` : "0, in the dead zone";
-  return `${names[i]}: ${words(delta)} becomes ${to}. No number is off by more than ${words(steps.tolerance, 3)}.`;
+  return `${name}: ${words(delta)} becomes ${to}. No number is off by more than ${words(steps.tolerance, 3)}.`;
 }
 
 const tableSteps = ({ lesson, steps, names }) => [

@@ -28,28 +28,25 @@ function treeOf({ symbols, merges }) {
   return { nodes: nodes.filter((node) => node.count), leaves, words, tall: top?.tall ?? 0 };
 }
 
+/** No tile is picked any more. */
+const unpick = (page, hint = "") => Object.assign(page, { picked: null, hint });
+
+/** Show the trees after so many merges. */
+function showMerges(page, merges) {
+  unpick(page);
+  page.change({ merges });
+}
+
 function drawTree(page, body, controls) {
-  if (!body.children.length) {
-    body.append(make("svg", {}, make("g"), make("g")), make("div", { class: "stream mono" }));
-    controls.append(
-      make("button", { type: "button", class: "act" }, "Split"),
-      make("button", { type: "button", class: "act" }, "Join the two rarest"),
-    );
-  }
+  const [split, join] = built(controls, () => [act("Split"), act("Join the two rarest")]);
+  const [svg, stream] = built(body, () => [make("svg", {}, make("g"), make("g")), make("div", { class: "stream mono" })]);
   const { state, lesson } = page;
   const most = lesson.merges.length;
   const done = Math.min(state.merges, most);
-  const [split, join] = controls.children;
   set(split, { disabled: done === 0 });
   set(join, { disabled: done === most });
-  const go = (merges) => {
-    page.picked = null;
-    page.hint = "";
-    page.change({ merges });
-  };
-  split.onclick = () => go(done - 1);
-  join.onclick = () => go(done + 1);
-  const [svg, stream] = body.children;
+  split.onclick = () => showMerges(page, done - 1);
+  join.onclick = () => showMerges(page, done + 1);
   const [lines, tiles] = svg.children;
   const tree = treeOf(lesson);
   const there = tree.nodes.filter((node) => node.id < lesson.symbols.length + done);
@@ -63,7 +60,6 @@ function drawTree(page, body, controls) {
     each(
       lines,
       there.filter((node) => node.children.length).flatMap((node) => node.children.map((child, bit) => ({ node, child, bit }))),
-      ({ node, child }) => `${node.id}-${child.id}`,
       () => make("g", { class: "branch" }, make("path", { fill: "none", stroke: "var(--grey)", "stroke-width": 1.5 }), make("text", { "text-anchor": "middle", "font-weight": 700 })),
       (group, { node, child, bit }) => {
         const [path, text] = group.children;
@@ -71,11 +67,11 @@ function drawTree(page, body, controls) {
         text.textContent = bit;
         set(text, { x: (x(node) + x(child)) / 2 + (bit ? 8 : -8), y: (y(node) + y(child)) / 2 - 1 });
       },
+      ({ node, child }) => `${node.id}-${child.id}`,
     );
     each(
       tiles,
       there,
-      (node) => node.id,
       () => make("g", { class: "tile" }, make("rect", { rx: 4 }), make("text", { "text-anchor": "middle" })),
       (group, node) => {
         const [rect, text] = group.children;
@@ -84,7 +80,7 @@ function drawTree(page, body, controls) {
         const size = leaf ? Math.min(84, step - 4) : 28;
         text.textContent = leaf ? (size > 58 ? `${words(level, 2)} ×${grouped(node.count)}` : words(level, 1)) : grouped(node.count);
         const open = roots.includes(node) && done < most;
-        const fill = !leaf ? "var(--paper)" : level ? hue(level < 0 ? 1 : 0) : "var(--dim)";
+        const fill = !leaf ? "var(--paper)" : level ? hue(level < 0) : "var(--dim)";
         const picked = page.picked === node.id;
         set(rect, { x: x(node) - size / 2, y: y(node) - 11, width: size, height: 22, fill, stroke: picked ? "var(--good)" : leaf ? "none" : "var(--grey)", "stroke-width": picked ? 4 : 1.5 });
         set(text, { x: x(node), y: y(node) + 4, class: leaf ? "on" : null });
@@ -95,50 +91,45 @@ function drawTree(page, body, controls) {
           "aria-pressed": open ? String(picked) : null,
           style: open ? "cursor: pointer" : null,
         });
-        const pick = () => open && pickTile(page, node.id, roots, go);
-        group.onclick = pick;
+        group.onclick = () => open && pickTile(page, node.id, roots);
         group.onkeydown = (event) => {
           if (event.key !== "Enter" && event.key !== " ") return;
           event.preventDefault();
-          pick();
+          group.onclick();
         };
       },
+      (node) => node.id,
     );
   });
   each(
     stream,
-    done === most ? lesson.numbers.map((m, i) => [tree.words[m.code], i]) : [],
-    ([, i]) => i,
+    done === most ? lesson.numbers : [],
     () => make("span"),
-    (span, [word, i]) => {
-      span.textContent = word;
-      set(span, { title: `${page.names[i]}: ${words(lesson.numbers[i].written)}`, class: i === state.followed ? "own" : null });
+    (span, { code, written }, i) => {
+      span.textContent = tree.words[code];
+      set(span, { title: `${page.names[i]}: ${words(written)}`, class: i === state.followed ? "own" : null });
     },
   );
 }
 
 /** The second of two tiles joins them if they are the ones that the codec would join now. */
-function pickTile(page, id, roots, go) {
-  const { lesson, state } = page;
-  if (page.picked === null || page.picked === undefined || page.picked === id) {
-    page.picked = page.picked === id ? null : id;
-    page.hint = "";
-    page.redraw();
-    return;
+function pickTile(page, id, roots) {
+  const { picked, lesson, state } = page;
+  if (picked === null || picked === id) {
+    Object.assign(page, { picked: picked === id ? null : id, hint: "" });
+  } else {
+    const next = lesson.merges[state.merges];
+    if (next.includes(id) && next.includes(picked)) return showMerges(page, state.merges + 1);
+    const count = (node) => roots.find((root) => root.id === node).count;
+    const alike = count(id) + count(picked) === next[2];
+    unpick(page, alike ? "As rare as another pair: the codec joins that one first." : "Not the two rarest. Try again.");
   }
-  const next = lesson.merges[state.merges];
-  if (next.includes(id) && next.includes(page.picked)) return go(state.merges + 1);
-  const count = (node) => roots.find((root) => root.id === node).count;
-  const alike = count(id) + count(page.picked) === next[2];
-  page.hint = alike ? "As rare as another pair: the codec joins that one first." : "Not the two rarest. Try again.";
-  page.picked = null;
   page.redraw();
 }
 
-function tellTree(page) {
-  const { state, lesson } = page;
+function tellTree({ state, lesson, hint }) {
   const most = lesson.merges.length;
-  if (page.hint) return page.hint;
+  if (hint) return hint;
   if (!most) return "All numbers have the same value: no bits are needed.";
   if (state.merges < most) return `${state.merges} of ${most} joined. The rarest tiles go deepest: they get the longest words.`;
   const tree = treeOf(lesson);

@@ -28,10 +28,7 @@ const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
  * @property {number} size of a step; 0 for buckets
  */
 
-/**
- * The bits of float32 values: the same memory, read as integers.
- * @param {Float32Array} values
- */
+/** The bits of float32 values: the same memory, read as integers. @param {Float32Array} values */
 const bitsOfValues = (values) => new Uint32Array(values.buffer, values.byteOffset, values.length);
 
 /**
@@ -67,10 +64,7 @@ function bucketsOf(delta) {
   return buckets.sort((a, b) => b.exponent - a.exponent || sum(b) - sum(a) || a.sign - b.sign);
 }
 
-/**
- * How many buckets x bits promote; all without a number of bits.
- * @param {number | null} x
- */
+/** How many buckets x bits promote; all without a number of bits. @param {number | null} x */
 const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
 
 /**
@@ -84,10 +78,8 @@ function quantize(delta, most) {
   const promoted = buckets.slice(0, most);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
-  const [bits, codes] = [bitsOfValues(delta), new Uint16Array(delta.length)];
-  for (let i = 0; i < bits.length; i++) {
-    if ((bits[i] & MAGNITUDE) !== 0) codes[i] = codeOfBin[bits[i] >>> 23]; // 0 shares a bin with subnormals
-  }
+  // 0 shares a bin with subnormals.
+  const codes = new Uint16Array(bitsOfValues(delta).map((word) => ((word & MAGNITUDE) === 0 ? 0 : codeOfBin[word >>> 23])));
   const counts = promoted.map((bucket) => bucket.count);
   return {
     codes,

@@ -11,11 +11,7 @@ class BitWriter {
     this.bits = 0;
   }
 
-  /**
-   * Write the n lowest bits of a value, the lowest first.
-   * @param {number} value
-   * @param {number} n up to 32
-   */
+  /** Write the n lowest bits of a value, the lowest first. @param {number} value @param {number} n up to 32 */
   write(value, n) {
     for (let done = 0; done < n; ) {
       const at = this.bits & 31;
@@ -27,11 +23,6 @@ class BitWriter {
       this.bits += take;
       done += take;
     }
-  }
-
-  /** The bytes so far; unused bits are 0. */
-  bytes() {
-    return new Uint8Array(Uint32Array.from(this.words).buffer, 0, Math.ceil(this.bits / 8));
   }
 }
 
@@ -54,8 +45,7 @@ function codeLengths(counts) {
   for (let level = 0; level < LONGEST_WORD; level++) {
     const [weights, isLeaf] = [/** @type {number[]} */ ([]), /** @type {boolean[]} */ ([])];
     for (let leaf = 0, pack = 0; leaf + pack < n + packages.length; ) {
-      const takesLeaf =
-        pack === packages.length || (leaf < n && counts[symbols[leaf]] <= packages[pack]);
+      const takesLeaf = pack === packages.length || (leaf < n && counts[symbols[leaf]] <= packages[pack]);
       isLeaf.push(takesLeaf);
       weights.push(takesLeaf ? counts[symbols[leaf++]] : packages[pack++]);
     }
@@ -100,10 +90,7 @@ const STEPS = new Map([
   [-2, [0b11000, 5]],
 ]);
 
-/**
- * The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables.
- * @param {Uint8Array} lengths
- */
+/** The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables. @param {Uint8Array} lengths */
 function packedLengths(lengths) {
   const writer = new BitWriter();
   const end = lengths.reduce((last, length, i) => (length > 0 ? i + 1 : last), 0);
@@ -122,5 +109,5 @@ function packedLengths(lengths) {
     writer.write(1 << power, power + 1);
     writer.write(run - (1 << power), power);
   }
-  return writer.bytes();
+  return new Uint8Array(Uint32Array.from(writer.words).buffer, 0, Math.ceil(writer.bits / 8)); // unused bits are 0
 }

@@ -13,10 +13,7 @@ const MOST_TOKENS = 4096;
  * @property {number[]} ends of each stream
  */
 
-/**
- * The class of a run, and how many extra bits tell it from others of its class.
- * @param {number} run
- */
+/** The class of a run, and how many extra bits tell it from others of its class. @param {number} run */
 function classOf(run) {
   if (run < 16) return [run, 0];
   const power = 31 - Math.clz32(run);

@@ -22,11 +22,7 @@ function quantizeInSteps(delta, size) {
   return { codes, levels: stepLevels(size, k), counts: [...counts.subarray(0, k)], buckets: [], size };
 }
 
-/**
- * The level of each code.
- * @param {number} size of a step
- * @param {number} k how many codes
- */
+/** The level of each code. @param {number} size of a step @param {number} k how many codes */
 const stepLevels = (size, k) => Float32Array.from({ length: k }, (_, code) => stepsOfCode(code) * size);
 
 /** How many steps a code stands for, with their sign. @param {number} code */

@@ -23,13 +23,8 @@ const LEAST_STREAMS = 8; // if there are enough units
  */
 function elementsOfStream(n, symbols) {
   let units = 1;
-  while (
-    2 * units <= MOST_UNITS &&
-    units * UNIT * symbols < SYMBOLS_A_STREAM * n &&
-    n > (LEAST_STREAMS - 1) * 2 * units * UNIT
-  ) {
-    units *= 2;
-  }
+  const isTooShort = () => units * UNIT * symbols < SYMBOLS_A_STREAM * n && n > (LEAST_STREAMS - 1) * 2 * units * UNIT;
+  while (2 * units <= MOST_UNITS && isTooShort()) units *= 2;
   return units * UNIT;
 }
 
@@ -67,18 +62,10 @@ function messageOf({ codes, counts }, coder, last) {
 function encodeCodes(quantized, coder, last) {
   const message = messageOf(quantized, coder, last);
   if (message === null) return { table: null, reused: false, streams: new Uint32Array(), words: new Uint32Array() };
-  const { elements, tokens } = message;
-  const { table, reused } = message.choice;
-  const writers =
-    tokens && table.classes > 1
-      ? writeTokens(tokens, table, quantized.counts.length - 1)
-      : writeCodes(quantized.codes, table, elements);
-  return {
-    table,
-    reused,
-    streams: Uint32Array.from(writers, (writer) => writer.bits),
-    words: Uint32Array.from(writers.flatMap((writer) => writer.words)),
-  };
+  const { elements, tokens, choice: { table, reused } } = message;
+  const writers = tokens && table.classes > 1 ? writeTokens(tokens, table, quantized.counts.length - 1) : writeCodes(quantized.codes, table, elements);
+  const words = Uint32Array.from(writers.flatMap((writer) => writer.words));
+  return { table, reused, streams: Uint32Array.from(writers, ({ bits }) => bits), words };
 }
 
 /**
@@ -100,15 +87,11 @@ function nbytesOf({ levels, size }, table, reused, bits) {
  * @param {CodeTable | null} last the table of an earlier checkpoint
  */
 function nbytesWith(quantized, coder, last) {
-  const choice = messageOf(quantized, coder, last)?.choice;
-  return nbytesOf(quantized, choice?.table ?? null, choice?.reused ?? false, choice?.bits ?? 0);
+  const { table, reused, bits } = messageOf(quantized, coder, last)?.choice ?? { table: null, reused: false, bits: 0 };
+  return nbytesOf(quantized, table, reused, bits);
 }
 
-/**
- * @param {Uint16Array} codes
- * @param {CodeTable} table
- * @param {number} elements of each stream but the last
- */
+/** @param {Uint16Array} codes @param {CodeTable} table @param {number} elements of each stream but the last */
 function writeCodes(codes, table, elements) {
   const words = codeWords(table.lengths);
   const writers = [];
@@ -120,11 +103,7 @@ function writeCodes(codes, table, elements) {
   return writers;
 }
 
-/**
- * @param {Tokens} tokens
- * @param {CodeTable} table
- * @param {number} n the number of symbols
- */
+/** @param {Tokens} tokens @param {CodeTable} table @param {number} n the number of symbols */
 function writeTokens({ runs, symbols, ends }, table, n) {
   const words = codeWords(table.lengths);
   let i = 0;

@@ -12,7 +12,7 @@
 /**
  * How often each code occurs, and each symbol after a run of each class; null if runs are not coded.
  * @typedef {object} Counts
- * @property {ArrayLike<number>} codes
+ * @property {number[]} codes
  * @property {Uint32Array | null} tokens
  */
 
@@ -21,11 +21,7 @@
  * @typedef {{ table: CodeTable, bits: number, reused: boolean }} Choice
  */
 
-/**
- * @param {Uint8Array} lengths
- * @param {number} classes
- * @returns {CodeTable}
- */
+/** @param {Uint8Array} lengths @param {number} classes @returns {CodeTable} */
 const tableOf = (lengths, classes) => ({ lengths, classes, packed: packedLengths(lengths) });
 
 /**
@@ -34,25 +30,18 @@ const tableOf = (lengths, classes) => ({ lengths, classes, packed: packedLengths
  * @param {Counts} counts
  * @returns {number | null}
  */
-function costOf(table, counts) {
-  const { codes, tokens } = counts;
-  if (table.classes === 1) {
-    if (codes.length !== table.lengths.length) return null;
-    let bits = 0;
-    for (let code = 0; code < codes.length; code++) {
-      if (codes[code] > 0 && table.lengths[code] === 0) return null;
-      bits += codes[code] * table.lengths[code];
-    }
-    return bits;
+function costOf(table, { codes, tokens }) {
+  const { lengths, classes } = table;
+  if (classes === 1) {
+    if (codes.length !== lengths.length || codes.some((count, code) => count > 0 && lengths[code] === 0)) return null;
+    return codes.reduce((bits, count, code) => bits + count * lengths[code], 0);
   }
   if (tokens === null) return null;
-  const escaped = table.lengths[0] + CLASS_BITS + symbolBits(codes.length - 1);
-  let bits = 0;
-  tokens.forEach((count, i) => {
+  const escaped = lengths[0] + CLASS_BITS + symbolBits(codes.length - 1);
+  return tokens.reduce((bits, count, i) => {
     const c = i % CLASSES_OF_RUNS;
-    bits += count * ((lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), c) || escaped) + extraBits(c));
-  });
-  return bits;
+    return bits + count * ((lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), c) || escaped) + extraBits(c));
+  }, 0);
 }
 
 /**
@@ -72,19 +61,14 @@ const lengthOfToken = (table, symbol, c) =>
  * @returns {Choice}
  */
 function chooseTable(counts, last, streams) {
-  const { table, bits } = cheapestTable(counts, streams);
+  const { table, bits } = newTable(counts, streams);
   const reusedBits = last && costOf(last, counts);
-  if (last && reusedBits !== null && reusedBits <= bits + 8 * table.packed.length) {
-    return { table: last, bits: reusedBits, reused: true };
-  }
-  return { table, bits, reused: false };
+  const isReused = last && reusedBits !== null && reusedBits <= bits + 8 * table.packed.length;
+  return isReused ? { table: last, bits: reusedBits, reused: true } : { table, bits, reused: false };
 }
 
-/**
- * @param {Counts} counts
- * @param {number} streams
- */
-function cheapestTable(counts, streams) {
+/** The cheapest new table. @param {Counts} counts @param {number} streams */
+function newTable(counts, streams) {
   const plain = tableOf(codeLengths(counts.codes), 1);
   const plainBits = /** @type {number} */ (costOf(plain, counts));
   if (counts.tokens === null) return { table: plain, bits: plainBits };
@@ -95,10 +79,7 @@ function cheapestTable(counts, streams) {
   return isShorter ? { table: runs, bits } : { table: plain, bits: plainBits };
 }
 
-/**
- * @param {Uint32Array} tokens
- * @param {number} n the number of symbols
- */
+/** @param {Uint32Array} tokens @param {number} n the number of symbols */
 function tableOfTokens(tokens, n) {
   const largest = tokens.reduce((most, count, i) => (count > 0 ? Math.max(most, i % CLASSES_OF_RUNS) : most), 0);
   // At least 2: a table of 1 class is a plain one.

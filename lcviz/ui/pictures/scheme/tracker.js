@@ -44,19 +44,13 @@ class Tracker {
    */
   step(weights) {
     const { track: before, setting, last } = this;
-    const [n, after] = [weights.length, before.slice()];
-    const delta = new Float32Array(n);
-    for (let i = 0; i < n; i++) {
-      const live = setting.carries ? weights[i] : Math.fround(before[i] + Math.fround(weights[i] - last[i]));
-      delta[i] = live - before[i];
-    }
+    const live = setting.carries ? weights : before.map((value, i) => value + Math.fround(weights[i] - last[i]));
+    const delta = live.map((value, i) => value - before[i]);
     const quantized = this.quantized(delta);
     const encoded = encodeCodes(quantized, setting.coder, this.table);
     if (encoded.table) this.table = encoded.table;
     const { codes, levels } = quantized;
-    for (let i = 0; i < n; i++) {
-      if (codes[i] > 0) after[i] += levels[codes[i]]; // adding 0 would turn -0 into 0
-    }
+    const after = before.map((value, i) => (codes[i] > 0 ? value + levels[codes[i]] : value)); // adding 0 would turn -0 into 0
     this.track = after;
     this.last = weights;
     return { before, delta, quantized, encoded, after };
