@@ -46,8 +46,7 @@ class Chain {
   save(step, live) {
     const saved = this.tracker.step(live);
     const { quantized, encoded } = saved;
-    const bits = encoded.streams.reduce((sum, stream) => sum + stream, 0);
-    const nbytes = this.sizes.header + nbytesOf(quantized, encoded.table, encoded.reused, bits);
+    const nbytes = this.sizes.header + nbytesOf(quantized, encoded.table, encoded.reused, encoded.bits);
     const restored = measure(saved.after, this.heldOut, PROBE);
     this.checkpoints.push({ ...saved, step, live, nbytes, restored });
   }

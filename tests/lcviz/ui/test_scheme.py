@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.node import in_node
 
 Floats = NDArray[np.float32]
 
+SCRIPTS = (*SCHEME, Path(__file__).with_name("written.js"))
 CODERS = ("huffman", "runlength")
 RUNS_A_BATCH = 100
 STEPS = 4
@@ -29,7 +31,9 @@ COMPUTE = """runs => {
         const setting = { x, most: null, budget: null, coder, carries: true };
         const tracker = new Tracker(floats(first), setting);
         return later.map(text => {
+            const last = tracker.table;
             const { quantized, encoded } = tracker.step(floats(text));
+            const streams = writtenBy(quantized, coder, last);
             return {
                 levels: bits(quantized.levels),
                 codes: [...quantized.codes],
@@ -38,8 +42,9 @@ COMPUTE = """runs => {
                 lengths: encoded.table && [...encoded.table.lengths],
                 classes: encoded.table?.classes ?? 0,
                 packed: encoded.table && !encoded.reused ? [...encoded.table.packed] : [],
-                streams: [...encoded.streams],
-                words: [...encoded.words],
+                bits: encoded.bits,
+                streams: streams.map(stream => stream.bits),
+                words: streams.flatMap(stream => stream.words),
                 track: bits(tracker.track),
             };
         });
@@ -54,7 +59,7 @@ def answers_of(runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
         return base64.b64encode(array.tobytes()).decode()
 
     return in_node(
-        SCHEME,
+        SCRIPTS,
         COMPUTE,
         [[text(first), [*map(text, later)], x, coder] for (first, *later), x, coder in runs],
     )
@@ -87,6 +92,7 @@ def codec_s_answers(states: Sequence[Floats], x: int | None, coder: str) -> list
                 "lengths": codes.table.lengths.tolist() if codes else None,
                 "classes": codes.table.classes if codes else 0,
                 "packed": codes.table.packed.tolist() if codes and not codes.cached else [],
+                "bits": int(codes.streams.sum()) if codes else 0,
                 "streams": codes.streams.tolist() if codes else [],
                 "words": codes.words.tolist() if codes else [],
                 "track": bits(tracker.state["w"]),
@@ -150,9 +156,9 @@ def test_what_is_not_finite_is_refused() -> None:
 QUANTIZE = """runs => runs.map(([text, size, coder]) => {
     const delta = new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
     const quantized = quantizeInSteps(delta, size);
-    const encoded = encodeCodes(quantized, coder, null);
+    const words = writtenBy(quantized, coder, null).flatMap(stream => stream.words);
     const floats = Float32Array.from(quantized.levels);
-    return [[...quantized.codes], [...bitsOfValues(floats)], [...encoded.words]];
+    return [[...quantized.codes], [...bitsOfValues(floats)], words];
 })"""
 
 
@@ -177,5 +183,5 @@ def test_equal_steps() -> None:
         runs.append([base64.b64encode(delta.tobytes()).decode(), size, "huffman"])
         expected.append([codes.tolist(), bits(encoded.levels), encoded.payload.words.tolist()])
     assert len(expected) > 30
-    for answer, one in zip(in_node(SCHEME, QUANTIZE, runs), expected, strict=True):
+    for answer, one in zip(in_node(SCRIPTS, QUANTIZE, runs), expected, strict=True):
         assert answer == one

@@ -7,7 +7,7 @@ const KNOWN = ["runlength", "huffman"]; // coders of tables.js
 function bitsFacts({ run, checkpoint, dissected, setting, followed, isTrial, words, coders }) {
   const { quantized, encoded, nbytes } = checkpoint;
   const { header } = run.sizes;
-  const wordNbytes = Math.ceil(encoded.streams.reduce((sum, stream) => sum + stream, 0) / 8);
+  const wordNbytes = Math.ceil(encoded.bits / 8);
   const plain = plainBits(dissected.nKept);
   const sizes = coders.filter(({ name }) => KNOWN.includes(name)).map(({ name }) => [name, name === setting.coder ? nbytes - header : nbytesWith(quantized, /** @type {Coder} */ (name), null)]);
   const first = words.slice(0, WORDS_SHOWN).map((word) => wordFacts(quantized, word, followed));

@@ -1,4 +1,4 @@
-// The codes of a checkpoint as bits, as codec.scheme.prefix.
+// How many bits the codes of a checkpoint take, as codec.scheme.prefix writes them.
 
 const UNIT = 65536; // elements
 const MOST_UNITS = 32; // of a stream
@@ -12,8 +12,7 @@ const LEAST_STREAMS = 8; // if there are enough units
  * @typedef {object} EncodedCodes
  * @property {CodeTable | null} table null if all elements have the same code
  * @property {boolean} reused whether the table is the last one, and takes no bytes
- * @property {Uint32Array} streams bits of each
- * @property {Uint32Array} words each stream begins a new one; the first bit is the lowest
+ * @property {number} bits of all streams
  */
 
 /**
@@ -37,7 +36,7 @@ function elementsOfStream(n, symbols) {
  */
 
 /**
- * Choose the table of a change. Nothing is written yet.
+ * Choose the table of a change.
  * @param {Quantized} quantized
  * @param {Coder} coder
  * @param {CodeTable | null} last the table of an earlier checkpoint
@@ -60,12 +59,7 @@ function messageOf({ codes, counts }, coder, last) {
  * @returns {EncodedCodes}
  */
 function encodeCodes(quantized, coder, last) {
-  const message = messageOf(quantized, coder, last);
-  if (message === null) return { table: null, reused: false, streams: new Uint32Array(), words: new Uint32Array() };
-  const { elements, tokens, choice: { table, reused } } = message;
-  const writers = tokens && table.classes > 1 ? writeTokens(tokens, table, quantized.counts.length - 1) : writeCodes(quantized.codes, table, elements);
-  const words = Uint32Array.from(writers.flatMap((writer) => writer.words));
-  return { table, reused, streams: Uint32Array.from(writers, ({ bits }) => bits), words };
+  return messageOf(quantized, coder, last)?.choice ?? { table: null, reused: false, bits: 0 };
 }
 
 /**
@@ -87,40 +81,6 @@ function nbytesOf({ levels, size }, table, reused, bits) {
  * @param {CodeTable | null} last the table of an earlier checkpoint
  */
 function nbytesWith(quantized, coder, last) {
-  const { table, reused, bits } = messageOf(quantized, coder, last)?.choice ?? { table: null, reused: false, bits: 0 };
+  const { table, reused, bits } = encodeCodes(quantized, coder, last);
   return nbytesOf(quantized, table, reused, bits);
-}
-
-/** @param {Uint16Array} codes @param {CodeTable} table @param {number} elements of each stream but the last */
-function writeCodes(codes, table, elements) {
-  const words = codeWords(table.lengths);
-  const writers = [];
-  for (let begin = 0; begin < codes.length; begin += elements) {
-    const writer = new BitWriter();
-    for (const code of codes.subarray(begin, begin + elements)) writer.write(words[code], table.lengths[code]);
-    writers.push(writer);
-  }
-  return writers;
-}
-
-/** @param {Tokens} tokens @param {CodeTable} table @param {number} n the number of symbols */
-function writeTokens({ runs, symbols, ends }, table, n) {
-  const words = codeWords(table.lengths);
-  let i = 0;
-  return ends.map((end) => {
-    const writer = new BitWriter();
-    for (; i < end; i++) {
-      const [c, extra] = classOf(runs[i]);
-      const length = lengthOfToken(table, symbols[i] - 1, c);
-      if (length > 0) {
-        writer.write(words[1 + (symbols[i] - 1) * table.classes + c], length);
-      } else {
-        writer.write(words[0], table.lengths[0]);
-        writer.write(c, CLASS_BITS);
-        writer.write(symbols[i] - 1, symbolBits(n));
-      }
-      writer.write(runs[i], extra); // its lowest bits
-    }
-    return writer;
-  });
 }
