@@ -14,7 +14,6 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ from codec.storage import directory as storage
 from codec.storage import folder as folders
 from tests.bits import same
 from tests.codec.dcp.steps import kinds, loaded, size
+from tests.codec.forging import resign
 
 Patch = pytest.MonkeyPatch
 
@@ -677,7 +677,7 @@ def test_a_failed_save_on_the_command_line(
 
 
 def test_verify_compares_the_digests_in_a_record(
-    tmp_path: Path, resign: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those of its blocks, which a load does not use: a record with wrong ones loads."""
     step = tmp_path / "run" / "step-0"
