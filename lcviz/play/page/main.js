@@ -186,7 +186,7 @@ function drawControls() {
   find("killed").hidden = !dead;
   if (dead) {
     const lost = state.iteration - newest;
-    find("loss-told").textContent = `Killed at ${state.iteration}${lost ? `, ${plural(lost, "iteration")} not saved` : ", just saved"}.`;
+    find("loss-told").textContent = `Killed at ${state.iteration}${lost ? `, ${pluralText(lost, "iteration")} not saved` : ", just saved"}.`;
   }
   find("race-back").disabled = state.raced;
   find("race-back").textContent = "Race back";
@@ -216,7 +216,7 @@ find("race-back").onclick = ({ target }) => {
 find("go-on").onclick = () => say("goOn");
 find("reset").onclick = () => {
   const seed = seedOfField();
-  if (seed === null) show("message", `A seed is a whole number from 0 to ${grouped(MOST_SEED)}.`);
+  if (seed === null) show("message", `A seed is a whole number from 0 to ${groupedNumber(MOST_SEED)}.`);
   else say("reset", seed);
 };
 find("seed").onkeydown = ({ key }) => key === "Enter" && find("reset").click();

@@ -67,7 +67,7 @@ function drawAll(svg, body, data, width, send) {
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);
       for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
-      const counted = kept ? [grouped(kept), `${(kept / 1000).toFixed(1)}k`] : [];
+      const counted = kept ? [groupedNumber(kept), `${(kept / 1000).toFixed(1)}k`] : [];
       // Errors at the dotted line need no number.
       const lost = bar.error > 1.1 * data.rounding ? [percent(bar.error)] : [];
       const place = { x: x + step / 2, y: bar.sign ? middle + tall + 13 : middle - tall - 5 };
@@ -172,8 +172,8 @@ function drawCut(line, group, svg, body, data, { width, step, middle, height }, 
 /** What the cut of the page keeps, in words. */
 function keptText({ buckets, cut, most }) {
   const n = buckets.reduce((sum, bar) => sum + (bar.rank <= cut ? bar.kept + bar.rest : 0), 0);
-  if (cut >= most) return `All ${most} buckets are kept: ${grouped(n)} values change.`;
-  return `${plural(cut, "slot")} for ${most} buckets, largest first: ${plural(n, "value")} ${n === 1 ? "is" : "are"} kept.`;
+  if (cut >= most) return `All ${most} buckets are kept: ${groupedNumber(n)} values change.`;
+  return `${pluralText(cut, "slot")} for ${most} buckets, largest first: ${pluralText(n, "value")} ${n === 1 ? "is" : "are"} kept.`;
 }
 
 const name = (bar) => bucketText(bar.exponent, bar.sign);
@@ -182,8 +182,8 @@ const percent = (share) => `${significant(100 * share, 2)} %`;
 /** What a bar says of itself. */
 function tellBar(bar, data, kept) {
   const n = bar.kept + bar.rest;
-  const what = kept && kept < n ? `${grouped(kept)} kept` : kept ? "kept" : data.left_out;
-  const rows = [`${name(bar)}: ${plural(n, "value")}, ${what}`, `without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`];
+  const what = kept && kept < n ? `${groupedNumber(kept)} kept` : kept ? "kept" : data.left_out;
+  const rows = [`${name(bar)}: ${pluralText(n, "value")}, ${what}`, `without it ${percent(bar.error)} of δ is lost (${percent(data.rounding)} with all)`];
   if (bar.loss !== null && data.loss !== null)
     rows.push(`loss without it ${significant(bar.loss, 4)} (${significant(data.loss, 4)} with all)`);
   return rows;

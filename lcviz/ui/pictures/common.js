@@ -380,5 +380,3 @@ function labelRoom(body, widest) {
     return true;
   };
 }
-
-const [grouped, plural] = [groupedNumber, pluralText];

@@ -93,9 +93,9 @@ function levelsOf(bar, data) {
 
 /** What a bar says of itself. */
 function tellBar(bar, data) {
-  if (!bar.at) return [`dead zone: ${plural(bar.count, "value")}`, data.left_out];
+  if (!bar.at) return [`dead zone: ${pluralText(bar.count, "value")}`, data.left_out];
   const [from, to] = stepsOf(bar, data);
   const sign = bar.at < 0 ? "−" : "+";
-  const steps = from === to ? plural(from, "step") : `${from} to ${to} steps`;
-  return [`${sign}${steps}: ${plural(bar.count, "value")}`, `level ${sign}${significant(from * data.size)}${from === to ? "" : " and more"}`];
+  const steps = from === to ? pluralText(from, "step") : `${from} to ${to} steps`;
+  return [`${sign}${steps}: ${pluralText(bar.count, "value")}`, `level ${sign}${significant(from * data.size)}${from === to ? "" : " and more"}`];
 }

@@ -723,6 +723,9 @@ def test_compact_on_the_command_line(
     assert len(removed) >= 2
     for name in left - others:
         load(run / name)
+    for name in ("step-8", "step-14"):
+        dcp.load(plain := {"w": torch.zeros(9)}, checkpoint_id=run / name)
+        assert plain["w"].all()
     assert main(["compact", str(run), "--keep-steps", "0"]) == 2
     (tmp_path / "latest").symlink_to(run / "step-13")
     one_step = ["step-13", "./step-13/", "../run/step-13", "../latest", str(run / "step-13")]

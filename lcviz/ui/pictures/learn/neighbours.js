@@ -28,8 +28,8 @@ function drawNeighbours(page, body, controls) {
 function tellNeighbours({ state, data }) {
   const { orders, rows, columns } = data.neighbours;
   const { runs, context, shares } = orders[state.mixed ? 1 : 0];
-  if (!shares) return `The same ${rows * columns} values in another order: neighbours no longer tell what to expect, so the codec writes runs: ${grouped(runs)} bits.`;
-  return `A row for each digit, a column for each pixel: they change together. Runs take ${grouped(runs)} bits, a code that expects what neighbours did ${grouped(context)}. The fainter a value, the fewer bits it took.`;
+  if (!shares) return `The same ${rows * columns} values in another order: neighbours no longer tell what to expect, so the codec writes runs: ${groupedNumber(runs)} bits.`;
+  return `A row for each digit, a column for each pixel: they change together. Runs take ${groupedNumber(runs)} bits, a code that expects what neighbours did ${groupedNumber(context)}. The fainter a value, the fewer bits it took.`;
 }
 
 const tableNeighbours = ({ data }) => [

@@ -8,7 +8,7 @@ function ribbonRows(page) {
   const runs = data.runs;
   const folded = state.folded >= runs.words.length;
   const nbits = foldedBits(runs, state.folded);
-  const all = (bits) => `${grouped(bits)} bits, ${words(bits / n, 3)} a value`;
+  const all = (bits) => `${groupedNumber(bits)} bits, ${words(bits / n, 3)} a value`;
   const done = folded ? `${words((32 * runs.n) / nbits, 3)} × smaller, without a header` : "fold the zeros";
   return [
     ["float32", 32, all(float32), "var(--grey)"],

@@ -17,7 +17,7 @@ function drawSlots(page, body, controls) {
     const gap = 5;
     const size = Math.min(112, (wide + gap) / Math.max(shown, over, 3) - gap);
     const style = (row, i) => `left: ${i * (size + gap)}px; top: ${row ? 76 : 18}px; width: ${size}px`;
-    const count = state.x === null ? "every bucket has a slot" : `x = ${state.x}: ${power(state.x)} − 1 = ${plural(room, "slot")}, and 0`;
+    const count = state.x === null ? "every bucket has a slot" : `x = ${state.x}: ${power(state.x)} − 1 = ${pluralText(room, "slot")}, and 0`;
     const all = Array.from({ length: shown }, (_, i) => ["slot", style(0, i), ""]);
     each(
       places,

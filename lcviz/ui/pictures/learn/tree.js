@@ -78,7 +78,7 @@ function drawTree(page, body, controls) {
         const leaf = node.id < lesson.symbols.length;
         const level = leaf ? lesson.symbols[node.id].level : null;
         const size = leaf ? Math.min(84, step - 4) : 28;
-        text.textContent = leaf ? (size > 58 ? `${words(level, 2)} ×${grouped(node.count)}` : words(level, 1)) : grouped(node.count);
+        text.textContent = leaf ? (size > 58 ? `${words(level, 2)} ×${groupedNumber(node.count)}` : words(level, 1)) : groupedNumber(node.count);
         const open = roots.includes(node) && done < most;
         const fill = !leaf ? "var(--paper)" : level ? hue(level < 0) : "var(--dim)";
         const picked = page.picked === node.id;
@@ -87,7 +87,7 @@ function drawTree(page, body, controls) {
         set(group, {
           role: open ? "button" : null,
           tabindex: open ? 0 : null,
-          "aria-label": open ? `${leaf ? words(level, 3) : "Tree"}, ${plural(node.count, "time")}` : null,
+          "aria-label": open ? `${leaf ? words(level, 3) : "Tree"}, ${pluralText(node.count, "time")}` : null,
           "aria-pressed": open ? String(picked) : null,
           style: open ? "cursor: pointer" : null,
         });
@@ -136,7 +136,7 @@ function tellTree({ state, lesson, hint }) {
   const terms = lesson.symbols.map(({ count }, i) => [count, tree.words[i].length]).filter(([count]) => count);
   const sum = terms.map(([count, long]) => `${count} · ${long}`).join(" + ");
   const n = lesson.numbers.length;
-  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits; with ${plural(lesson.bits.p / n, "bit")} each: ${lesson.bits.p}.`;
+  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits; with ${pluralText(lesson.bits.p / n, "bit")} each: ${lesson.bits.p}.`;
 }
 
 function tableTree({ lesson }) {
