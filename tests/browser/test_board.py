@@ -85,7 +85,8 @@ def sheets(page: Page) -> int:
 
 
 def test_a_lecture_on_live(tab: MakeTab) -> None:
-    """Over everything else; Back returns to where one was. Printed it is one sheet."""
+    """Over everything else. Beside its last slide nothing is crashed, nor after it. Back returns to
+    where one was. Printed it is one sheet."""
     visitor = tab(color_scheme="dark", width=1280).open("/#step=40&x=3")
     page = visitor.page
     settled(page)
@@ -94,10 +95,20 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     box = page.locator(".board").bounding_box()
     assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 1280, 1000)
     page.mouse.click(400, 900)  # beside everything: keys go on
+    question, last = page.locator("#lecture h1"), page.locator("[data-place=race] svg").first
     for _ in range(6):
         page.keyboard.press("ArrowRight")
-    expecting(page.locator("#lecture h1")).to_have_text("What does a crash cost?")
-    expecting(page.locator("[data-place=race] svg").first).to_be_visible()
+    expecting(question).to_have_text("What does a crash cost?")
+    expecting(last).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expecting(question).to_have_text("Can the restored model still read?")
+    page.wait_for_function("!location.hash.includes('killed')")
+    page.keyboard.press("ArrowRight")
+    expecting(last).to_be_visible()
+    page.keyboard.press("Escape")
+    settled(page)
+    page.get_by_role("button", name="Lecture").click()
+    expecting(question).to_have_text("What has to be stored?")
     page.keyboard.press("Escape")
     settled(page)
     expecting(page.get_by_text("step 40", exact=True).first).to_be_visible()

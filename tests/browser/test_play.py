@@ -148,6 +148,7 @@ def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
     page.locator("#step").press("End")
     page.wait_for_function("state.shown === 600")
     expect(ask).to_contain_text("2 of 5: No slot is left")
+    expect(page.locator("[data-guide=said]")).to_have_text("")  # no bucket is kept any more
     page.get_by_role("button", name="2", exact=True).click()
     expect(ask).to_contain_text("3 of 5")
     page.locator("#keep").focus()

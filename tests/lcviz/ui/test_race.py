@@ -54,6 +54,9 @@ def test_on_the_trend_it_ends_at_the_price(seeds: Seeds) -> None:
     assert "the race is played in six seconds" in said
     assert "LC Huffman after 0.4" in drawn["text"]
     assert "TOPN not within 4 iterations" in drawn["text"]
+    data = race_picture(seeds[0], 80).data
+    short = worded(data | {"calm": data["calm"][:2]})
+    assert short["range"][1] == topn[-1][0]  # the axis ends where the last line does
     assert race_picture(seeds[0], 80).table["SCAR"].tolist()[:3] == ["2.30000", "2.05000", ""]
     assert "before" not in race_picture(seeds[0], 80).table  # nothing is known of it
 
