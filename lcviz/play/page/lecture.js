@@ -31,7 +31,8 @@ function explainPictures() {
   for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": explained(name, sentence) });
 }
 
-const CARD = 400; // pixels, the width that a picture is drawn for
+const CARD = 400; // pixels, the width that a picture is drawn for, or less:
+const NARROWEST = 0.8; // times that
 
 /** Shows one slide after the other. */
 class Lecture {
@@ -105,10 +106,14 @@ class Lecture {
     const { card } = this;
     if (!card) return;
     const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
-    set(card, { style: `width: ${natural}px`, "data-higher": null });
-    drawPictures();
     set(this.find("headline"), { style: `zoom: ${(1.5 * innerWidth) / 1280}` });
-    const zoom = Math.min(width / natural, height / card.offsetHeight);
+    // Drawn narrower, a flat picture and its words become larger.
+    let zoom = 0;
+    for (let drawnFor = natural; drawnFor >= NARROWEST * natural; drawnFor -= 20) {
+      set(card, { style: `width: ${drawnFor}px`, "data-higher": null });
+      drawPictures();
+      zoom = Math.max(zoom, Math.min(width / drawnFor, height / card.offsetHeight));
+    }
     set(card, { style: `width: ${Math.floor(width / zoom)}px; zoom: ${zoom}` });
     // What is left below goes to a curve or an image; its texts may then take another line.
     let higher = 0; // pixels
