@@ -12,15 +12,16 @@ import torch
 from tqdm import tqdm
 
 import codec
-import demo_models
 from codec import console
-from codec.console import BAD_DATA, OK, Parser
+from codec.console import BAD_DATA, OK, WRONG_USE, Parser
 from lcviz.export import receipt
 from lcviz.lab.progress import Progress
 
-EXIT_CODES: dict[type[Exception], int] = dict.fromkeys(
-    (demo_models.DataError, codec.LccError, receipt.ReceiptError), BAD_DATA
-)
+EXIT_CODES: dict[type[Exception], int] = {
+    codec.SettingsError: WRONG_USE,
+    codec.LccError: BAD_DATA,
+    receipt.ReceiptError: BAD_DATA,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,10 +107,7 @@ def bar(title: str, unit: str = "it") -> Iterator[Progress]:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="lcviz",
-        description="Tools of the dashboard.",
-    )
+    parser = Parser(prog="lcviz", description="Tools of the dashboard.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, runs: object, summary: str | None, description: str | None) -> Parser:

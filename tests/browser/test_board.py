@@ -84,6 +84,16 @@ def sheets(page: Page) -> int:
     return int(page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n"))
 
 
+# How often the example's own button is shown.
+WATCH_PLAY = """() => {
+    const play = [...document.querySelectorAll('*')].map(node => node.shadowRoot)
+        .map(root => root?.querySelector('#play')).find(node => node);
+    window.played = 0;
+    new MutationObserver(() => { window.played += Number(!play.hidden); })
+        .observe(play, { attributes: true });
+}"""
+
+
 def test_a_lecture_on_live(tab: MakeTab) -> None:
     """Over everything else. Beside its last slide nothing is crashed, nor after it. Back returns to
     where one was. Printed it is one sheet."""
@@ -105,8 +115,10 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     page.wait_for_function("!location.hash.includes('killed')")
     page.keyboard.press("ArrowRight")
     expecting(last).to_be_visible()
+    page.evaluate(WATCH_PLAY)
     page.keyboard.press("Escape")
     settled(page)
+    assert page.evaluate("window.played") == 0
     page.get_by_role("button", name="Lecture").click()
     expecting(question).to_have_text("What has to be stored?")
     page.keyboard.press("Escape")

@@ -232,9 +232,17 @@ def saved_in_background(path: Path, refusal: Refusal, met: Counter[str]) -> None
 
 
 def saved_by(
-    path: Path, refusal: Refusal, met: Counter[str], kind: type[Saver], *errors: type
+    path: Path,
+    refusal: Refusal,
+    met: Counter[str],
+    kind: type[Saver],
+    *errors: type,
+    later: tuple[type[Exception], ...] = (codec.WriteError, StepOrderError),
 ) -> None:
-    """Steps of another kind; errors: beside `WriteError` and `StepOrderError`."""
+    """Steps of another kind.
+
+    errors: beside `WriteError` and `StepOrderError`. later: what later saves may raise.
+    """
     saver, n = kind(path), 0
 
     def save() -> None:
@@ -250,7 +258,7 @@ def saved_by(
     with refused(refusal, met, codec.WriteError, StepOrderError, *errors):
         save()
     for _ in range(LATER):
-        with contextlib.suppress(codec.WriteError, StepOrderError):
+        with contextlib.suppress(*later):
             save()
     assert len(saver.told) >= 2 + LATER, f"only {saver.told} were saved"
     saver.close()
@@ -328,7 +336,9 @@ TASKS: dict[str, Task] = {
     "saved by a temporary name": partial(saved, step=1, nameless=False),
     "saved in the background": saved_in_background,
     "saved gradients": lambda *given: saved_by(*given, Gradients),
-    "saved distributed": lambda *given: saved_by(*given, Distributed, codec.ChainError),
+    "saved distributed": lambda *given: saved_by(
+        *given, Distributed, codec.ChainError, later=(codec.WriteError,)
+    ),
     "opened": opened,
     "opened before a base": opened_before_a_base,
     "read": read,

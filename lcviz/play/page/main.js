@@ -179,7 +179,7 @@ function drawControls() {
   const { playing, finished, dead, newest } = state;
   const had = focused().id;
   find("play").textContent = playing ? "❚❚ Pause" : finished ? "▶ Train live" : "▶ Play";
-  find("play").hidden = dead || (HOST && !playing && (finished || !state.isAtRest));
+  find("play").hidden = dead || (HOST && !playing && (finished || state.isCatchingUp));
   board.classList.toggle("dead", dead);
   find("next").disabled = playing || finished;
   find("kill").disabled = !newest;

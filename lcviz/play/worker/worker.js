@@ -313,6 +313,7 @@ class Player {
         speed: this.speed,
         heard: this.messages,
         isAtRest: this.isAtRest,
+        isCatchingUp: this.isCatchingUp,
         saved: run.shown.checkpoints.length,
         states: run.states.length,
       },

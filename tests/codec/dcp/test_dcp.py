@@ -203,6 +203,25 @@ def test_settings(tmp_path: Path) -> None:
         assert not torch.equal(tensors_of(seen)[moment], tensors_of(state)[moment])
 
 
+def test_tolerances(tmp_path: Path) -> None:
+    """Of all lossy tensors, and one for a name: every loaded value is so near."""
+    policy = {f"*{HALF}": "tolerance=1e-4"}
+    writer = ChainWriter(scope="model", tolerance=0.02, policy=policy)
+    errors = []
+    for seed in (1, 2, 3):
+        state = state_of(seed)
+        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        seen, live = (tensors_of(s) for s in (load(tmp_path / f"{seed}"), state))
+        off = [(seen[k].double() - live[k].double()).abs().max() for k in (WEIGHT, HALF)]
+        errors.append([float(x) for x in off])
+        assert torch.equal(seen[FIRST], live[FIRST]) == (seed == 1)  # in steps of its measure
+    assert errors[0] == [0, 0]
+    half = 2**-7  # the track is near; the tensor itself is bfloat16
+    for weight, mine in errors[1:]:
+        assert 0.015 < weight <= 0.02
+        assert mine <= 1e-4 + half
+
+
 @pytest.mark.parametrize("policy", [None, {"*": "exact"}], ids=["lossy", "exact"])
 @pytest.mark.parametrize("at", ["records", "metadata", "names"])
 def test_a_failed_save_changes_nothing(
@@ -1009,8 +1028,8 @@ def adam_of(step: int) -> dict[str, Any]:
 def test_moments_are_near_in_their_measures(
     most: int, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where a record holds no more than one tensor: a first moment has the second beside
-    it."""
+    """Also where a record holds no more than one tensor: a first moment has the second beside it.
+    A policy makes them exact."""
     monkeypatch.setattr("codec.dcp.chunks.MAX_TRACK_NBYTES", most)
     writer = ChainWriter(bits=2)
     for step in range(4):
@@ -1023,6 +1042,11 @@ def test_moments_are_near_in_their_measures(
         off = (seen[name][FIRST] - moments[FIRST]).abs() / seen[name][SECOND].sqrt()
         assert 0 < off.max() <= 0.25
         assert 0.1 < (seen[name][SECOND] / moments[SECOND] - 1).abs().max() <= 0.125
+    exact = ChainWriter(bits=2, policy={"optim.*": "exact"})
+    for step in range(2):
+        dcp.save(adam_of(step), storage_writer=exact, checkpoint_id=tmp_path / f"exact {step}")
+    live = adam_of(1)["optim"]["state"]
+    assert same(loaded(tmp_path / "exact 1", adam_of(1))["optim"]["state"], live)
 
 
 @pytest.mark.parametrize("changed", [FIRST, SECOND])

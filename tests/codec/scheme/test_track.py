@@ -338,6 +338,17 @@ def test_apply_refuses_arrays_before_it_changes_any() -> None:
     assert same(locked, first)
 
 
+def test_scopes_differ() -> None:
+    """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
+    zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
+    moved = {"big": np.array([8, -8, 4, -4] * 2, np.float32), "small": np.full(8, 0.01, np.float32)}
+    model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
+    model.step(moved)
+    tensor.step(moved)
+    assert not model.state["small"].any()
+    assert tensor.state["small"].all()
+
+
 def test_alphabets() -> None:
     """One of all tensors, or one of each; without those that are stored whole."""
     layout = codec.Tracker({"a": EIGHT, "n": np.array(1), "b": EIGHT}).track.layout
