@@ -20,8 +20,8 @@ from .first import summary
 from .in_page import new_context
 from .serving import PATIENCE, Server
 
-# Remembers when the next event comes, and when after it the part is no longer as it was, and what
-# it waits for is there.
+# Notes the time of the next event in `acted`, and in `changed` that of the first frame in which
+# `selector` differs and `when` matches something.
 WATCH = """([selector, event, when]) => {
     const read = () => window.nodesOf(selector).map(node => node.outerHTML).join();
     const before = read();
@@ -59,7 +59,8 @@ class Control:
     """act: done on a page at a path. target: the part that changes. event: that begins it.
 
     goal: seconds of the median. view: the section that is opened before. runs: on which runs.
-    ready: what is there before, if not the target. when: what must be there after it, too.
+    ready: selector to wait for before, if not the target. when: selector that must match, too,
+    before a change counts.
     """
 
     target: str

@@ -95,8 +95,8 @@ WATCH_PLAY = """() => {
 
 
 def test_a_lecture_on_live(tab: MakeTab) -> None:
-    """Over everything else. Beside its last slide nothing is crashed, nor after it. Back returns to
-    where one was. Printed it is one sheet."""
+    """It covers the page. Only on its last slide the training is crashed. Back returns to where one
+    was. Printed it is one sheet."""
     visitor = tab(color_scheme="dark", width=1280).open("/#step=40&x=3")
     page = visitor.page
     settled(page)

@@ -51,7 +51,7 @@ def options_of(
 
 @contextlib.contextmanager
 def attempt(met: Counter[str], *what: object) -> Iterator[None]:
-    """Whatever this raises is told, and counted as WRONG."""
+    """Print what is raised within, count it as WRONG, and go on."""
     try:
         yield
     except Exception as exc:
@@ -66,13 +66,13 @@ def in_words(met: Mapping[str, int]) -> str:
 
 @contextlib.contextmanager
 def new_path() -> Iterator[Path]:
-    """Of a chain, alone in a directory that goes at the end."""
+    """A path for a chain in a temporary directory."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         yield Path(folder) / "run.lcc"
 
 
 class Child:
-    """A fork, which takes no time to start: it does something, and tells of it in lines."""
+    """A fork, which starts at once. It runs a function that sends lines back."""
 
     def __init__(self, act: Callable[[Tell], object]) -> None:
         self._reading, writing = os.pipe()
@@ -84,7 +84,7 @@ class Child:
         os.close(writing)
 
     def lines(self, *, wait: bool = False) -> list[str]:
-        """Those that are new; wait: until there is one, or the end."""
+        """Lines since the last call. wait: until there is one, or the process has ended."""
         lines: list[str] = []
         while select.select([self._reading], [], [], None if wait and not lines else 0)[0]:
             if not (data := os.read(self._reading, 2**16)):
@@ -99,7 +99,7 @@ class Child:
         return os.waitid(os.P_PID, self._pid, options) is not None
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Whatever it does, or with another signal."""
+        """Send SIGKILL, or another signal."""
         os.kill(self._pid, number)
 
     def code(self) -> int:

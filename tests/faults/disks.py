@@ -105,10 +105,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(
         __doc__,
         arguments,
-        codes=(len(CODES), "1: EIO alone"),
-        every=(1, "of so many calls one fails"),
-        sample=(0, "so many cases apart, one call each"),
-        stride=(1, "of the sizes a file may have"),
+        codes=(len(CODES), "how many error codes to try; 1: EIO alone"),
+        every=(1, "refuse only every Nth call"),
+        sample=(0, "take every Nth case, with one call each; 0: all"),
+        stride=(1, "try every Nth size of a file"),
     )
     warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()

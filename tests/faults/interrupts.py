@@ -178,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
         __doc__,
         arguments,
         random=(50, "interrupts at random instructions"),
-        every=(1, "of so many calls one is interrupted"),
+        every=(1, "interrupt only every Nth call"),
         chains=(20, "chains of 20 interrupts each"),
         seed=(0, "of the instructions"),
     )

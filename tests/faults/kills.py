@@ -67,7 +67,7 @@ def kill_all(
         doc,
         arguments,
         random=(100, "kills at random times"),
-        every=(1, "of so many calls one is planned"),
+        every=(1, "plan a kill only at every Nth call"),
         seed=(0, "of the random times"),
     )
     rng, met, calls = random.Random(options.seed), Counter[str](), Counter[str]()
@@ -164,7 +164,7 @@ def follow(follower: codec.Follower, followed: dict[int, str]) -> None:
 
 
 def begin(path: Path, chain: str) -> dict[int, str]:
-    """The chain that the process is to go on with; its steps and the digests of their tracks."""
+    """Save what the process goes on from, nothing if it is new: step -> digest of its track."""
     if chain == "new":
         return {}
     with codec.Checkpointer(path, bits=2) as checkpoints:
@@ -180,7 +180,7 @@ def work(path: Path, tell: Tell, chain: str) -> None:
 
 
 def trapped(trap: Trap | None, path: Path, tell: Tell, chain: str) -> None:
-    """The same in a process with a trap, which has no way out of it."""
+    """Do `work` with a trap that stays: the process is killed in it, or ends."""
     if trap:
         Calls(trap.before, trap.after).__enter__()
     work(path, tell, chain)

@@ -71,11 +71,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(
         __doc__,
         arguments,
-        minutes=(0.0, "else every case of a few once"),
+        minutes=(0.0, "how long to run; 0: each case once"),
         cases=(QUICK, "so many of them, if once"),
         load=(0, "processes that keep processors busy"),
         fresh=(False, "compare with another process"),
-        noted=(False, "only tell what is made of each case"),
+        noted=(False, "print what each case leads to, and end"),
         seed=(0, "of the disturbances"),
     )
     rng = random.Random(options.seed)

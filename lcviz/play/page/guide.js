@@ -9,9 +9,9 @@ const LATE = 200; // the step from which one slot suffices
 const again = (setting) => (slotsOf(setting) === 0 ? NONE : setting.carries ? "" : "Switch “Keep what is dropped for next time” on again. ");
 const NONE = "No slot is left: drag the cut back to the right until one is, or press 1 beside x. ";
 
-// on(state): the picture or control that is needed first. ask(state): what to do. done(state, began,
-// made): whether it is done, by whatever way. began: the state in which the guide began. made: the
-// gestures that are made. told: what it has shown, as long as it holds; see: where.
+// on(state): the picture or control to outline. ask(state): what to do. done(state, began, made): whether
+// a visitor has done it, by whatever way. began: the state in which the guide began. made: the gestures
+// that are made. told: what the gesture has shown, while holds(state). see: the picture that shows it.
 const GESTURES = [
   {
     on: () => "buckets",

@@ -16,11 +16,11 @@ let pressed = ""; // the last press of Start
 let used = HOST?.words.use?.n ?? 0;
 /** @type {any} the example's own setting, see the type Setting of tracker.js */
 const OWN = { x: 2, budget: null, coder: "runlength", carries: true };
-/** What the dashboard has said last of the setting. @type {any} */
+/** The setting that the dashboard has sent last. @type {any} */
 let agreed = { ...OWN, ...HOST?.words.use?.setting };
-/** What it was told since: messages that come close to each other may get lost. @type {any} */
-let common = agreed;
-let answered = 0; // messages after which the state is that of `common`
+/** The same with all changes sent since. A message repeats them: one close before it may get lost. @type {any} */
+let sent = agreed;
+let answered = 0; // messages after which the state is that of `sent`
 /** @type {number | undefined} */
 let startTimer;
 
@@ -32,9 +32,9 @@ function changesFrom(other) {
 
 /** Tell the dashboard what is tried: a run that begins is saved like this. */
 function tellHost() {
-  const changed = changesFrom(common);
+  const changed = changesFrom(sent);
   if (state.heard < answered || !Object.keys(changed).length) return;
-  common = { ...common, ...changed };
+  sent = { ...sent, ...changed };
   HOST.send("tried", changesFrom(agreed));
 }
 
@@ -54,7 +54,7 @@ function hearHost(words) {
   agreed = { ...OWN, ...words.use?.setting };
   if (words.use && words.use.n !== used) {
     used = words.use.n;
-    common = agreed;
+    sent = agreed;
     say("use", words.use.setting);
     answered = asked;
   } else if (state) {

@@ -31,8 +31,8 @@ function explainPictures() {
   for (const [name, question, sentence] of SLIDES) set(card(name), { "data-question": question, "data-sentence": explained(name, sentence) });
 }
 
-const CARD = 400; // pixels, the width that a picture is drawn for, or less:
-const NARROWEST = 0.8; // times that
+const CARD = 400; // pixels, the natural width of a card; a wide one has 1.5 times that
+const NARROWEST = 0.8; // of the natural width
 
 /** Shows one slide after the other. */
 class Lecture {

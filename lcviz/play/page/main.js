@@ -234,9 +234,9 @@ find("begin-lecture").onclick = () => lecture.begin();
 find("begin-guide").onclick = () => guide.begin(state);
 find("print").onclick = () => print();
 const isLocal = location.protocol === "file:" || ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-find("copy-link").onclick = ({ target }) => copyText(target, () => location.href, isLocal ? "Copied, for this machine" : "Copied");
+find("copy-link").onclick = ({ target }) => copyText(target, () => location.href, isLocal ? "Copied, for this machine" : "Copied", "Copy the address above");
 find("embed").hidden = isLocal || HOST;
-find("embed").onclick = ({ target }) => copyText(target, () => `<iframe src="${location.href}" title="Checkpoint compression, live" width="100%" height="760"></iframe>`, "Copied");
+find("embed").onclick = ({ target }) => copyText(target, () => `<iframe src="${location.href}" title="Checkpoint compression, live" width="100%" height="760"></iframe>`, "Copied", "This browser copies nothing");
 
 /** The seed in the field; null where that is no seed. */
 function seedOfField() {
@@ -244,8 +244,8 @@ function seedOfField() {
   return /^\d{1,10}$/.test(text) && Number(text) <= MOST_SEED ? Number(text) : null;
 }
 
-/** Copy a text of this moment, and say so on the button. @param {any} button @param {() => string} text @param {string} done */
-async function copyText(button, text, done) {
+/** Copy a text of this moment, and say on the button whether it worked. @param {any} button @param {() => string} text @param {string} done @param {string} refused */
+async function copyText(button, text, done, refused) {
   if (!state) return;
   writeAddress(state, entry());
   button.dataset.label ??= button.textContent;
@@ -253,7 +253,7 @@ async function copyText(button, text, done) {
     await navigator.clipboard.writeText(text());
     button.textContent = done;
   } catch {
-    button.textContent = "Copy the address above";
+    button.textContent = refused;
   }
   setTimeout(() => (button.textContent = button.dataset.label), 2000);
 }

@@ -13,7 +13,7 @@ export default function (component) {
   body.newest = component.data;
   const [svg, under] = built(body, () => [layers("edge", "level", "bars", "axis", "cut"), make("div", { class: "under" }), make("style", {}, STYLE)]);
   body.again = () => {
-    // While the cut is dragged its axis stays: that of an answer would slide it away from the pointer.
+    // While the cut is dragged the axis stays: a new one would move the cut away from the pointer.
     if (!body.dragging) body.held = body.newest;
     const data = body.held;
     const now = withExpected(body, data);

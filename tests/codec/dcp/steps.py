@@ -21,17 +21,17 @@ def zeros(state: Any) -> Any:
 
 
 def loaded(step: Path | str, like: Any, **options: Any) -> Any:
-    """What a step has, in a state like this one."""
+    """A step, loaded into zeros of the shapes of `like`."""
     state = zeros(like)
     dcp.load(state, storage_reader=ChainReader(step, **options))
     return state
 
 
 def size(step: Path, kind: str = "*") -> int:
-    """Bytes of a step's records, with all that is in these files."""
+    """Bytes of a step's files. kind: base or delta; all by default."""
     return sum(file.stat().st_size for file in step.glob(f"*.{kind}.safetensors"))
 
 
 def kinds(step: Path) -> list[str]:
-    """Of its records, in order."""
+    """The kinds of a step's records, sorted."""
     return sorted(file.name.split(".")[1] for file in step.glob("*.safetensors"))

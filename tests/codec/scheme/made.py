@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def lengths(*values: int) -> np.ndarray:
-    """Of code words."""
+    """Lengths of code words in bits, uint8."""
     return np.array(values, np.uint8)
 
 
@@ -44,7 +44,7 @@ def sparse(n: int, survivors: dict[int, int]) -> np.ndarray:
 
 @contextmanager
 def given(table: CodeTable | None) -> Iterator[None]:
-    """What is encoded within has this table, if there is one."""
+    """Within, all that is encoded has this table; None changes nothing."""
 
     def choose(counts: tables.Counts, *_: Any) -> tables.Choice:
         assert table is not None
@@ -59,12 +59,12 @@ def given(table: CodeTable | None) -> Iterator[None]:
 
 
 def copied(state: Arrays) -> Arrays:
-    """Arrays of its own."""
+    """A copy of each array."""
     return {name: array.copy() for name, array in state.items()}
 
 
 def same_deltas(a: codec.Delta, b: codec.Delta) -> None:
-    """To the last bit, and by what they say of themselves."""
+    """Assert that two deltas have the same bytes, sums and sizes."""
     assert a.nbytes == b.nbytes
     assert a.sums == b.sums
     assert same(a.exact, b.exact)
@@ -91,7 +91,7 @@ class Ways:
         self.into: Arrays = {k: np.full_like(a, 7) for k, a in self.applied.items()}
 
     def step(self, state: Arrays) -> codec.Delta:
-        """The next delta; what is prepared twice is the same, for a search forgets."""
+        """Take the next step in all ways. Preparing a delta twice gives the same one."""
         before = copied(self.careful.state)
         prepared = [self.careful.prepare(state) for _ in range(2)]
         assert same(self.careful.state, before)

@@ -46,7 +46,7 @@ def name_of(file: Path, checkpoint: Path) -> str:
 
 
 def damaged(whole: bytes, *bits: int) -> list[bytes]:
-    """With one bit flipped, of any byte; then of any other length, the largest last."""
+    """Each byte XOR each mask in `bits`, in turn; then every shorter file, the largest last."""
     places = [(i, bit) for i in range(len(whole)) for bit in bits]
     flipped = [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i, bit in places]
     return flipped + [whole[:n] for n in range(len(whole))]

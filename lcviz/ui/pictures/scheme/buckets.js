@@ -64,7 +64,7 @@ function bucketsOf(delta) {
   return buckets.sort((a, b) => b.exponent - a.exponent || sum(b) - sum(a) || a.sign - b.sign);
 }
 
-/** How many buckets x bits promote; all without a number of bits. @param {number | null} x */
+/** How many buckets x bits promote at most; null promotes all. @param {number | null} x */
 const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
 
 /**
