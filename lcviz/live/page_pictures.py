@@ -65,7 +65,7 @@ class Subject:
 def show_base(run: Run, text: str) -> None:
     """The board before the first delta. text: what is to say."""
     shown = {"newest": 0, "shown": 0, "carries": True, "step": None}
-    page_board.mount_run({}, _range(run) | shown, text, {})
+    page_board.mount_run(run.id, {}, _range(run) | shown, text, {})
 
 
 def _range(run: Run) -> dict[str, int]:
@@ -106,6 +106,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:
         "step": viewed.step if viewed.step == chosen_step() else None,
     }
     page_board.mount_run(
+        run.id,
         {name: one if isinstance(one, str) else one.data for name, one in drawn.items()},
         _range(run) | shown,
         problem or "",

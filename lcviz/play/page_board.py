@@ -71,11 +71,16 @@ def mount(
 
 
 def mount_run(
-    pictures: Mapping[str, Any], state: Mapping[str, Any], problem: str, events: picture.Events
+    run_id: str,
+    pictures: Mapping[str, Any],
+    state: Mapping[str, Any],
+    problem: str,
+    events: picture.Events,
 ) -> None:
     """Show the board with a run on this server.
 
     Args:
+        run_id: Another run has another board: nothing of the one before stays.
         pictures: Place on the board -> facts of its picture.
         state: interval and last, of the run; newest, a step; shown, the step of the pictures; step,
             the one that was chosen, None for the newest; carries.
@@ -83,7 +88,9 @@ def mount_run(
         events: Of all pictures, and "step", with 0 for the newest.
     """
     served = {"pictures": pictures, "state": state}
-    picture.connect(_component(), "picture-run", {"served": served, "problem": problem}, events)
+    picture.connect(
+        _component(), f"picture-run-{run_id}", {"served": served, "problem": problem}, events
+    )
 
 
 @cache

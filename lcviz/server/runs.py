@@ -65,7 +65,7 @@ class Runs:
             old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
             if old is None or self.get(old.id) is not old:
                 self._close_an_idle_run()
-            run = self._new(secrets.token_urlsafe(12), settings)
+            run = self._new(secrets.token_hex(12), settings)  # a component's key has no "__"
             if old is not None:
                 with self._lock:
                     self._runs.pop(old.id, None)

@@ -127,6 +127,7 @@ def test_keys_and_reset(tab: MakeTab) -> None:
     def renewed(before: str) -> None:
         page.wait_for_function("old => !location.search.includes(old)", arg=before)
         expecting(page.get_by_role("button", name="Pause")).to_be_visible()  # it plays at once
+        expecting(picture(page, "buckets")).to_be_visible()
         settled(page)
 
     def reached(step: int) -> None:
@@ -143,7 +144,6 @@ def test_keys_and_reset(tab: MakeTab) -> None:
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()
     settled(page)
-    expecting(picture(page, "buckets")).to_be_visible()  # the first checkpoint comes at full speed
     step = iteration(page) // 50 * 50
     page.get_by_role("slider", name="Speed").press("End")
     settled(page)
