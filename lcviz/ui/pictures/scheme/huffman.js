@@ -3,29 +3,6 @@
 const LONGEST_WORD = 15; // bits
 const FIRST_LENGTH = 8; // the first length of a table is stored as a difference from this one
 
-/** Bits that fill 32-bit words from the lowest bit on. */
-class BitWriter {
-  constructor() {
-    /** @type {number[]} */
-    this.words = [];
-    this.bits = 0;
-  }
-
-  /** Write the n lowest bits of a value, the lowest first. @param {number} value @param {number} n up to 32 */
-  write(value, n) {
-    for (let done = 0; done < n; ) {
-      const at = this.bits & 31;
-      if (at === 0) this.words.push(0);
-      const take = Math.min(32 - at, n - done);
-      const part = (value >>> done) & (take === 32 ? 0xffffffff : (1 << take) - 1);
-      const last = this.words.length - 1;
-      this.words[last] = (this.words[last] | (part << at)) >>> 0;
-      this.bits += take;
-      done += take;
-    }
-  }
-}
-
 /**
  * Optimal lengths of code words of at most 15 bits, by package-merge (Larmore and Hirschberg, 1990).
  * Of equal counts the larger index gets the longer word. A length of 0 means no word.
@@ -81,33 +58,18 @@ function codeWords(lengths) {
   return words;
 }
 
-/** Steps from one length to the next one -> [bits, how many], the lowest bit first. */
-const STEPS = new Map([
-  [0, [0b1, 1]],
-  [1, [0b010, 3]],
-  [-1, [0b100, 3]],
-  [2, [0b01000, 5]],
-  [-2, [0b11000, 5]],
-]);
-
-/** The bytes of a table on disk: its lengths, as FORMAT.md describes them under Tables. @param {Uint8Array} lengths */
-function packedLengths(lengths) {
-  const writer = new BitWriter();
-  const end = lengths.reduce((last, length, i) => (length > 0 ? i + 1 : last), 0);
-  let last = FIRST_LENGTH;
-  for (let i = 0; i < end; i++) {
-    if (lengths[i] > 0) {
-      const [bits, n] = STEPS.get(lengths[i] - last) ?? [lengths[i] << 4, 8];
-      writer.write(bits, n);
-      last = lengths[i];
+/** Bytes of a table on disk: of its lengths, as FORMAT.md describes them under Tables. @param {Uint8Array} lengths */
+function tableNbytes(lengths) {
+  let [last, zeros, bits] = [FIRST_LENGTH, 0, 0];
+  for (const length of lengths) {
+    if (length === 0) {
+      zeros += 1; // zeros at the end are not stored
       continue;
     }
-    let run = 1;
-    for (; lengths[i + 1] === 0; i++) run += 1; // it ends: the last length is not 0
-    const power = 31 - Math.clz32(run);
-    writer.write(0b110, 3);
-    writer.write(1 << power, power + 1);
-    writer.write(run - (1 << power), power);
+    if (zeros) bits += 3 + 2 * (31 - Math.clz32(zeros)) + 1;
+    const step = Math.abs(length - last);
+    bits += step <= 2 ? 1 + 2 * step : 8;
+    [last, zeros] = [length, 0];
   }
-  return new Uint8Array(Uint32Array.from(writer.words).buffer, 0, Math.ceil(writer.bits / 8)); // unused bits are 0
+  return Math.ceil(bits / 8);
 }

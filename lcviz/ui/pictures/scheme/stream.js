@@ -71,7 +71,7 @@ function encodeCodes(quantized, coder, last) {
  */
 function nbytesOf({ levels, size }, table, reused, bits) {
   const nLevels = size > 0 ? 1 : levels.length - 1; // equal steps store the size of one
-  return Math.ceil(bits / 8) + (table && !reused ? table.packed.length : 0) + 4 * nLevels;
+  return Math.ceil(bits / 8) + (table && !reused ? table.nbytes : 0) + 4 * nLevels;
 }
 
 /**

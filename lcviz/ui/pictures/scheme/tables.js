@@ -6,7 +6,7 @@
  * @property {Uint8Array} lengths of the words: of codes, or of the escape and the tokens
  * @property {number} classes 1 for the paper's code of single values, else the classes of runs that
  * have words
- * @property {Uint8Array} packed its bytes on disk
+ * @property {number} nbytes on disk
  */
 
 /**
@@ -22,7 +22,7 @@
  */
 
 /** @param {Uint8Array} lengths @param {number} classes @returns {CodeTable} */
-const tableOf = (lengths, classes) => ({ lengths, classes, packed: packedLengths(lengths) });
+const tableOf = (lengths, classes) => ({ lengths, classes, nbytes: tableNbytes(lengths) });
 
 /**
  * Bits of a message with this table; null if the table cannot write it.
@@ -63,7 +63,7 @@ const lengthOfToken = (table, symbol, c) =>
 function chooseTable(counts, last, streams) {
   const { table, bits } = newTable(counts, streams);
   const reusedBits = last && costOf(last, counts);
-  const isReused = last && reusedBits !== null && reusedBits <= bits + 8 * table.packed.length;
+  const isReused = last && reusedBits !== null && reusedBits <= bits + 8 * table.nbytes;
   return isReused ? { table: last, bits: reusedBits, reused: true } : { table, bits, reused: false };
 }
 
@@ -74,8 +74,8 @@ function newTable(counts, streams) {
   if (counts.tokens === null) return { table: plain, bits: plainBits };
   const runs = tableOfTokens(counts.tokens, counts.codes.length - 1);
   const bits = /** @type {number} */ (costOf(runs, counts));
-  const most = 32 * (Math.ceil(bits / 32) + streams - 1) + 8 * runs.packed.length;
-  const isShorter = most < 32 * Math.ceil(plainBits / 32) + 8 * plain.packed.length;
+  const most = 32 * (Math.ceil(bits / 32) + streams - 1) + 8 * runs.nbytes;
+  const isShorter = most < 32 * Math.ceil(plainBits / 32) + 8 * plain.nbytes;
   return isShorter ? { table: runs, bits } : { table: plain, bits: plainBits };
 }
 
