@@ -3,7 +3,7 @@
 Read in this order:
     page                        the page: a run's downloads, or files of one's own
     archive                     a chain packed, and verified on the bytes that are offered
-    receipt, scripts            what an archive is, how to check it, and scripts that make it again
+    receipt, bundle             what an archive is and how to check it; all of it in one zip
     page_downloads              the downloads: the chain, everything in one zip, one step
     compress                    a visitor's checkpoints compressed to a chain
     comparison, comparison_figure   the chain and the files it was made of

@@ -12,8 +12,8 @@ from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 
 from .archive import Package, RestoredFile, restore
+from .bundle import RECEIPT, everything, install_command
 from .receipt import Receipt, describe
-from .scripts import RECEIPT, everything, install_command, reproduce_command
 
 RESTORED = "export-restored"  # in the session: a step as a plain file
 _STEP = "export_step"
@@ -77,7 +77,6 @@ def _chain(package: Package, receipt: Receipt, equal_to: str, warning: str) -> N
         help=f"{plain(package.file)}. In full float32 its steps take "
         f"{nbytes_text(package.full_nbytes)}.",
     )
-    script = "" if receipt["of"] == "archive" else " the script that makes the chain again,"
     # As bytes: a file made only at a click may be deleted before the browser has it.
     _download(
         "Download everything",
@@ -85,7 +84,7 @@ def _chain(package: Package, receipt: Receipt, equal_to: str, warning: str) -> N
         f"{package.name}.zip",
         "download-all",
         "folder_zip",
-        help=f"One zip: the chain, its receipt,{script} and reader.py, which restores a step with "
+        help="One zip: the chain, its receipt, and reader.py, which restores a step with "
         "numpy alone. The receipt is no signature: whoever changes the chain can write another.",
     )
 
@@ -181,11 +180,6 @@ def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> No
         st.markdown("In this project's folder, with the files of *Download everything* in it:")
         _code(install_command(receipt), "bash")
         _code(f"python -m lcviz receipt {RECEIPT} {package.file}", "bash")
-        if receipt["of"] != "archive":
-            st.markdown(
-                "Make the archive again; with other versions, sums and bytes may differ a little:"
-            )
-            _code(reproduce_command(receipt), "bash")
 
 
 def _code(text: str, language: str) -> None:

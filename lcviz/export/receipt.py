@@ -3,8 +3,8 @@
     {"receipt": 1, "of": "run", "archive": {"file": …, "sha256": …}, "records": […], …}
 
 It is no signature: whoever changes the archive can write another receipt. It shows two honest
-people whether they have the same bytes, and its script makes them again (scripts). An archive does
-not say what was trained, on which data and when: only making it again shows that.
+people whether they have the same bytes. That an archive was made from what its receipt says, only
+making it again would show.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from codec.inspect import FORMAT, Entry, parsed, typed
 from lcviz.lab.machine import machine
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
-from lcviz.text import plural
+from lcviz.text import enumerated, plural
 
 from .archive import Package, digest_of
 
 VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt: enough for 100,000 records
-# Packages that decide the bytes, or that the scripts and the check of a receipt need.
+# Packages that decide the bytes, or that the check of a receipt needs.
 PACKAGES = (
     *("numpy", "torch", "numba", "safetensors", "xxhash", "blake3", "filelock", "tqdm"),
     *("pandas", "scikit-learn"),
@@ -89,27 +89,7 @@ def of_run(run: Run, package: Package) -> Receipt:
             "examples": [len(dataset.train[0]), len(dataset.held_out[0])],
             "sha256": dataset.digest(),
         },
-        "reproducible": describe_reproducible(restarts, settings.optimizer_state),
     }
-
-
-def describe_reproducible(restarts: Sequence[int], whole: bool = False) -> str:
-    """Whether and how a run can be made again, in sentences.
-
-    restarts: steps from which it went on. whole: whether the optimizer's state was saved.
-    """
-    if not restarts:
-        return (
-            "Fully reproducible: the training has one seed, and pausing, stepping or watching "
-            "changes no byte."
-        )
-    optimizer = "the saved optimizer's state" if whole else "a new optimizer"
-    return (
-        f"Fully reproducible, with {plural(len(restarts), 'restart')}: the run was killed and went "
-        f"on from step {', '.join(map(str, restarts))}. What it trained after that step was lost "
-        "and is in no record. The script trains up to that step, discards model and optimizer, "
-        f"restores the step from its own chain, and goes on with {optimizer}, as the run did."
-    )
 
 
 def of_files(
@@ -127,8 +107,6 @@ def of_files(
         "what": what,
         "settings": dict(settings),
         "files": list(files),
-        "reproducible": "Fully reproducible from the same files: the script finds them by their "
-        "SHA-256, whatever they are called.",
     }
 
 
@@ -143,8 +121,6 @@ def of_archive(package: Package) -> Receipt:
     return _receipt("archive", package, "each has the digest that its own record gives") | {
         "what": "A chain that was opened",
         "settings": (package.coding or Coding(None)).header(),
-        "reproducible": "Not reproducible from here: what the chain was made from is not known. "
-        "The receipt shows whether an archive is this one.",
     }
 
 
@@ -347,6 +323,8 @@ def describe(receipt: Receipt) -> dict[str, str]:
         n, optimizer = settings["interval"], settings["optimizer"]
         interval = "iteration" if n == 1 else f"{n} iterations"
         whole = " with the optimizer" if settings.get("optimizer_state") else ""
+        if steps := settings["resumed_at"]:
+            whole += f"; killed, and restarted from step {enumerated(list(map(str, steps)))}"
         data = receipt["data"]
         facts["Training"] = (
             f"{_OPTIMIZERS.get(optimizer, optimizer)}, learning rate {settings['lr']:g}{momentum}, "
@@ -371,7 +349,6 @@ def describe(receipt: Receipt) -> dict[str, str]:
         "Steps": f"{len(receipt['tracks'])}, the track digest of each in the file; "
         f"{sizes['float32']:,} bytes in float32",
         "Verified": f"{receipt['verified']['at']}: {receipt['verified']['what']}",
-        "Reproducible": receipt["reproducible"],
         "Machine": f"{host['cpu']}, {plural(host['cores'], 'core')}, {host['system']}; "
         f"{plural(host['torch_threads'], 'thread')} of torch, {host['codec_threads']} of the codec",
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),

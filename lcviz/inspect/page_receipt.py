@@ -95,14 +95,10 @@ def _archive(source: ChainSource) -> bytes:
 def _verdict(receipt: Receipt, mismatches: Sequence[str]) -> None:
     if not mismatches:
         steps, records = len(receipt["tracks"]), len(receipt["records"])
-        origin = (
-            "It does not say where the chain came from."
-            if receipt["of"] == "archive"
-            else "Only its script can show what the chain was made from, by making it again."
-        )
         st.success(
             f"As the receipt says: {plural(records, 'record')}, {plural(steps, 'step')}, all "
-            f"digests, sizes and settings match, to the last byte of the archive. {origin}",
+            f"digests, sizes and settings match, to the last byte of the archive. "
+            "What the chain was made from, no receipt proves.",
             icon=":material/verified:",
         )
         return

@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 
 import codec
 from lcviz.export.archive import Package
+from lcviz.export.bundle import everything
 from lcviz.export.receipt import Receipt
-from lcviz.export.scripts import REPRODUCE, everything
 from lcviz.server import own_files
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
@@ -59,20 +59,14 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def lay_down(tmp_path: Path) -> Callable[..., Path]:
-    """All that is downloaded together, in one folder: the path of reproduce.py."""
+    """All that is downloaded together, in one folder."""
 
     def extract(package: Package, receipt: Receipt) -> Path:
         with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as archive:
             archive.extractall(tmp_path)
-        return tmp_path / REPRODUCE
+        return tmp_path
 
     return extract
-
-
-@pytest.fixture
-def reproduce(lay_down: Callable[..., Path], run_here: Callable[..., Any]) -> Callable[..., Any]:
-    """Exit code and output of a download's reproduce.py: reproduce(package, receipt, argument…)."""
-    return lambda package, receipt, *arguments: run_here(lay_down(package, receipt), *arguments)
 
 
 class SpareReader(Reader):

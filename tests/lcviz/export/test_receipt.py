@@ -1,4 +1,4 @@
-"""Receipts: what they say, what a check of them finds, and the scripts that go with them."""
+"""Receipts: what they say, what a check of them finds, and what is downloaded with them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import io
 import json
 import re
 import shlex
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,15 +19,14 @@ from safetensors.torch import load, load_file
 
 import demo_models
 from lcviz.cli.tools import main
+from lcviz.export import bundle
 from lcviz.export import receipt as receipts
-from lcviz.export import scripts
 from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
-from tests.lcviz.common import Calls, finished, stepped
+from tests.lcviz.common import Calls, stepped
 
 MakeRun = Callable[..., Run]
-Paths = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
 SETTINGS = {"stop_after": 6, "interval": 2, "optimizer": "adam", "seed": 3}
 
@@ -45,8 +42,8 @@ def receipt(finished_runs: MakeRun, package: Package) -> Receipt:
 
 
 @pytest.fixture
-def script(package: Package, receipt: Receipt, lay_down: Callable[..., Path]) -> Path:
-    """reproduce.py, among all that is downloaded."""
+def folder(package: Package, receipt: Receipt, lay_down: Callable[..., Path]) -> Path:
+    """Of all that is downloaded."""
     return lay_down(package, receipt)
 
 
@@ -62,7 +59,6 @@ def test_what_it_says_is_so(package: Package, receipt: Receipt, finished_runs: M
     assert {name: receipt["settings"][name] for name in settings} == settings
     assert receipt["machine"]["torch_threads"] == 1
     assert receipt["versions"]["numpy"] == np.__version__
-    assert receipt["reproducible"].startswith("Fully reproducible")
     assert receipts.load(receipts.dumped(receipt)) == receipt
     assert receipts.problems(receipt, data, done := Calls()) == []
     assert done == [(i, 4) for i in range(1, 5)]
@@ -186,8 +182,8 @@ def test_what_is_no_receipt(data: bytes) -> None:
         receipts.load(data)
 
 
-def test_the_command(package: Package, script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paper = script.with_name(scripts.RECEIPT)
+def test_the_command(package: Package, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paper = folder / bundle.RECEIPT
     archive = paper.with_name(package.file)
     assert main(["receipt", str(paper)]) == 0
     assert capsys.readouterr().out.startswith(f"ok: {archive}, ")
@@ -201,117 +197,43 @@ def test_the_command(package: Package, script: Path, capsys: pytest.CaptureFixtu
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_the_script_makes_it_again(
-    package: Package, receipt: Receipt, reproduce: Answer, tmp_path: Path
-) -> None:
-    """In a process of its own, where the dashboard and pytest are not there: see `test_page`."""
-    code, output = reproduce(package, receipt, "-o", "again.zip")
-    assert (code, output.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
-    assert (tmp_path / "again.zip").read_bytes() == package.data
-
-
-@pytest.mark.parametrize(
-    ("part", "changes", "expected"),
-    [
-        ("archive", {"sha256": "0" * 64}, "The archive differs from the receipt's. The versions"),
-        ("data", {"sha256": "0" * 64}, "The training data have another SHA-256 than those of the"),
-        ("settings", {"seed": 4}, "The record 00000000.base.safetensors is the first that differs"),
-    ],
-)
-def test_the_script_says_what_differs(
-    part: str,
-    changes: Receipt,
-    expected: str,
-    package: Package,
-    receipt: Receipt,
-    reproduce: Answer,
-) -> None:
-    receipt[part] |= changes
-    if part == "settings":
-        receipt["versions"]["numpy"] = "1.0"
-        expected += f". Here is numpy {np.__version__} instead of 1.0."
-    code, output = reproduce(package, receipt)
-    assert code == 1
-    assert f"NOT THE SAME: {expected}" in output
-
-
-def test_readme_and_reader(package: Package, script: Path, run_here: Answer) -> None:
+def test_readme_and_reader(package: Package, folder: Path, run_here: Answer) -> None:
     """The commands of the readme do what it says, in the folder of the zip."""
-    folder = script.parent
-    text = (folder / scripts.README).read_text()
+    text = (folder / bundle.README).read_text()
     lists, restores = re.findall(r"^    python reader.py (.*?)(?: {4,}.*)?$", text, re.MULTILINE)
-    assert run_here(folder / scripts.READER, *shlex.split(lists)) == (0, "0\n2\n4\n6\n")
-    assert run_here(folder / scripts.READER, *shlex.split(restores))[0] == 0
+    assert run_here(folder / bundle.READER, *shlex.split(lists)) == (0, "0\n2\n4\n6\n")
+    assert run_here(folder / bundle.READER, *shlex.split(restores))[0] == 0
     expected, read = load(restore(package, 6).data), load_file(folder / "step6.safetensors")
     assert expected.keys() == read.keys()
     assert all(read[name].equal(expected[name]) for name in read)
     (folder / package.file).unlink()
-    assert run_here(folder / scripts.READER, *shlex.split(lists)) == (1, "")
+    assert run_here(folder / bundle.READER, *shlex.split(lists)) == (1, "")
 
 
-def test_what_to_install(script: Path, tmp_path: Path) -> None:
-    """In an empty folder, where nothing but Python is there."""
-    (empty := tmp_path / "empty").mkdir()
-    command = [sys.executable, "-I", "-S", script]
-    done = subprocess.run(command, cwd=empty, text=True, capture_output=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("The package numpy is missing here. Install the lcviz ")
-    assert done.stderr.rstrip().splitlines()[-1] == "    pip install FOLDER-OF-LCVIZ"
+def test_restarts(make_run: MakeRun) -> None:
+    """One from the last step may come: it has changed nothing yet."""
 
+    def told(run: Run) -> tuple[list[int], bool]:
+        receipt = receipts.of_run(run, pack(run))
+        restarted = receipts.describe(receipt)["Training"].partition("; killed, and restarted from")
+        return receipt["settings"]["resumed_at"], restarted[2] == " step 2 and 6"
 
-def test_scripts_that_people_have_go_on_working(receipt: Receipt) -> None:
-    """These are the only names of the project that they use: see the scripts of a release."""
-    lines = {line.strip() for line in scripts.reproduce_script(receipt).splitlines()}
-    imports = {line for line in lines if line.startswith(("import ", "from "))}
-    ours = {line for line in imports if "codec" in line or "demo_models" in line}
-    assert ours == {"import codec", "import demo_models"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "optimizer"),
-    [
-        ({"momentum": 0.9}, "a new optimizer"),
-        ({"optimizer": "adam", "optimizer_state": True}, "the saved optimizer's state"),
-    ],
-)
-def test_restarts(make_run: MakeRun, reproduce: Answer, changes: Any, optimizer: str) -> None:
-    """A run that was killed is made again with them: one without a break saves other bytes."""
-
-    def made_again(restarts: list[int]) -> Package:
-        package = pack(run)
-        receipt = receipts.of_run(run, package)
-        assert receipt["settings"]["resumed_at"] == restarts
-        assert str(restarts)[1:-1] in receipt["reproducible"]
-        assert f"goes on with {optimizer}" in receipt["reproducible"]
-        assert reproduce(package, receipt)[0] == 0
-        return package
-
-    run, straight = (make_run(stop_after=8, interval=2, **changes) for _ in range(2))
+    run = make_run(stop_after=8, interval=2)
     stepped(run, 1)
     run.kill()
     run.go_on()
     stepped(run, 2)
     run.kill()
-    made_again([2])  # the second restart may come, and has changed nothing yet
     run.go_on()
+    assert told(run) == ([2], False)
     stepped(run, 1)
-    package = made_again([2, 6])
-    assert pack(finished(straight)).data != package.data
+    assert told(run) == ([2, 6], True)
 
 
-def test_folder_data(make_run: MakeRun, tmp_path: Path, lay_down: Paths, run_here: Answer) -> None:
-    for name, step in (("ml", 1), ("other", 2)):
-        rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0\n" for i in range(300)]
-        (tmp_path / name).mkdir()
-        text = "".join(["userId,movieId,rating,timestamp\n", *rows])
-        (tmp_path / name / "ratings.csv").write_text(text)
-    run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
+def test_folder_data(make_run: MakeRun, tmp_path: Path) -> None:
+    """Where it lay is nobody's business."""
+    rows = [f"{i % 20},{i % 33},{i % 5 + 1}.0,0\n" for i in range(300)]
+    (tmp_path / "ratings.csv").write_text("".join(["userId,movieId,rating,timestamp\n", *rows]))
+    run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path))
     stepped(run)
-    package = pack(run)
-    receipt = receipts.of_run(run, package)
-    assert str(tmp_path) not in json.dumps(receipt)  # where it lay is nobody's business
-    path = lay_down(package, receipt)
-    assert run_here(path, tmp_path / "ml")[0] == 0
-    for name, told in (("other", "another SHA-256"), ("nowhere", "There is no folder")):
-        code, output = run_here(path, tmp_path / name)
-        assert (code, told in output) == (1, True)
+    assert str(tmp_path) not in json.dumps(receipts.of_run(run, pack(run)))

@@ -41,7 +41,8 @@ COMPUTE = """runs => {
                     b => [b.exponent, b.sign, b.count, ...bits([b.min, b.max])]),
                 lengths: encoded.table && [...encoded.table.lengths],
                 classes: encoded.table?.classes ?? 0,
-                packed: encoded.table && !encoded.reused ? [...packedLengths(encoded.table.lengths)] : [],
+                packed: encoded.table && !encoded.reused
+                    ? [...packedLengths(encoded.table.lengths)] : [],
                 nbytes: encoded.table?.nbytes ?? 0,
                 bits: encoded.bits,
                 streams: streams.map(stream => stream.bits),
