@@ -22,7 +22,7 @@ import demo_models
 from codec import Coding
 from codec.errors import ForeignRecordError, RecordError, SettingsError
 from codec.inspect import FORMAT, Entry, parsed, typed
-from lcviz.lab.machine import machine
+from lcviz.lab.machine import machine, source_digest
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.text import enumerated, plural
@@ -159,15 +159,6 @@ def _receipt(
 def _time(seconds: float) -> str:
     """A time in seconds since the epoch as text, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def source_digest(package: Any) -> str:
-    """SHA-256 of the names and contents of a package's Python files."""
-    folder, digest = Path(package.__file__).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
-    return digest.hexdigest()
 
 
 def dumped(receipt: Receipt) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -34,3 +35,12 @@ def machine(packages: Iterable[str]) -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "versions": versions,
     }
+
+
+def source_digest(package: Any) -> str:
+    """SHA-256 of the names and contents of a package's Python files."""
+    folder, digest = Path(package.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()

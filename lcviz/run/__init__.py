@@ -9,6 +9,7 @@ Read in this order:
     live_model        the part in memory only: optimizer, checkpointer, track
     saved_step        one save, and its delta taken apart
     saved_steps       all saves of a run
-    memory            storage for older steps, in memory and on disk
+    memory            storage for steps, in memory and on disk
+    past              what a process that has ended left of a run
     whole_run         all checkpoints so far, saved once more with another setting
 """

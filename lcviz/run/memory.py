@@ -1,39 +1,46 @@
-"""Storage for the steps of a run: the newest in memory, older ones on disk."""
+"""Storage for the steps of a run: on disk, where it outlasts the process; the newest in memory.
+
+Files are pickles in a folder that only this user can write.
+"""
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
-import shutil
-import tempfile
 import threading
-import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lcviz.lab.anatomy import Alphabet
 
-RECENT = 8  # steps that stay in memory after they are read: a page reads each many times
+from .snapshot import Checkpoint
+
+RECENT = 8  # steps whose alphabets stay in memory: a page reads each many times
+_LENGTH = 8  # bytes, of an entry's length before it
 T = TypeVar("T")
 
 
 class NewestSteps(Generic[T]):
     """Values by step; the oldest are dropped when all take too much. Not thread-safe.
 
-    budget: most bytes of all values. in_memory: most bytes of those in memory; the others are on
-    disk, one file each. The newest value always stays in memory, however large. A value that cannot
-    be written is dropped. folder: the parent of the folder for the files, which is deleted with
-    this object.
+    budget: most bytes of all values. in_memory: most bytes of those in memory; each is on disk,
+    too, in a file of its own. The newest value always stays in memory, however large; on disk it is
+    only if it fits the budget and can be written. folder: of the files; what is there is read.
     """
 
     def __init__(self, budget: int, in_memory: int, folder: Path) -> None:
         self._budget, self._in_memory = budget, in_memory
-        self._nbytes: dict[int, int] = {}  # of all stored steps, in order
         self._values: dict[int, T] = {}  # of those in memory
-        self._parent, self._folder = folder, ""
+        self._folder = folder
+        files = [path for path in folder.glob("*") if path.name.isdecimal()]
+        # Of all stored steps, in order.
+        self._nbytes = {
+            int(p.name): p.stat().st_size for p in sorted(files, key=lambda p: int(p.name))
+        }
 
     def add(self, step: int, value: T, nbytes: int) -> None:
         """Store the value of a step. nbytes: its size."""
@@ -41,33 +48,32 @@ class NewestSteps(Generic[T]):
         self._nbytes[step], self._values[step] = nbytes, value
         while sum(self._nbytes.values()) > self._budget and len(self._nbytes) > 1:
             self.drop(next(iter(self._nbytes)))
+        if nbytes <= self._budget:
+            self._write(step, value)
         while sum(map(self._nbytes.__getitem__, self._values)) > self._in_memory:
             oldest = next(iter(self._values))
             if oldest == step:
                 break
-            self._move_to_disk(oldest)
+            del self._values[oldest]
+            if not self._file(oldest).exists():
+                self.drop(oldest)
 
-    def _move_to_disk(self, step: int) -> None:
-        try:
-            if not self._folder:
-                self._folder = tempfile.mkdtemp(prefix="steps-", dir=self._parent)
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            with self._file(step).open("wb") as file:
-                pickle.dump(self._values[step], file, pickle.HIGHEST_PROTOCOL)
-        except OSError:  # the disk is full
-            self.drop(step)
-        else:
-            del self._values[step]
+    def _write(self, step: int, value: T) -> None:
+        file = self._file(step)
+        unfinished = file.with_suffix(".part")
+        with suppress(OSError):  # the disk is full: it is in memory
+            self._folder.mkdir(exist_ok=True)
+            unfinished.write_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+            unfinished.replace(file)
 
     def _file(self, step: int) -> Path:
-        return Path(self._folder, str(step))
+        return self._folder / str(step)
 
     def drop(self, step: int) -> None:
         """Drop a step, if it is stored."""
         if self._nbytes.pop(step, None) is not None:
             self._values.pop(step, None)
-            if self._folder:
-                self._file(step).unlink(missing_ok=True)
+            self._file(step).unlink(missing_ok=True)
 
     def keep(self, n: int) -> None:
         """Drop all steps but the newest n."""
@@ -79,8 +85,7 @@ class NewestSteps(Generic[T]):
         if step in self._values or step not in self._nbytes:
             return self._values.get(step)
         try:
-            with self._file(step).open("rb") as file:
-                value: T = pickle.load(file)  # only this object writes this file
+            value: T = pickle.loads(self._file(step).read_bytes())  # only this object writes it
         except OSError:  # another program has deleted the file
             self.drop(step)
             return None
@@ -93,62 +98,90 @@ class NewestSteps(Generic[T]):
 
     @property
     def steps_in_memory(self) -> tuple[int, ...]:
-        """The stored steps that are not on disk."""
+        """The stored steps that are also in memory."""
         return tuple(self._values)
 
 
-class AlphabetsOnDisk:
-    """A temporary file of alphabets, deleted with the last object that reads it. Thread-safe.
+class Journal:
+    """A file to which entries are added: checkpoints, and what else can be pickled. Thread-safe.
 
-    folder: where the file is made.
+    path: of the file. An entry that is not whole ends the journal; the next one takes its place.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file: IO[bytes] | None = None
-        self._end = 0
+    def __init__(self, path: Path) -> None:
+        self._path, self._end = path, 0
         self._lock = threading.Lock()
-        self._recent: dict[int, tuple[Alphabet, ...]] = {}
+        self._recent: dict[int, tuple[Alphabet, ...]] = {}  # by offset
 
-    def put(self, alphabets: Sequence[Alphabet]) -> Sequence[Alphabet]:
-        """Write alphabets; returns the same sequence, read back from the file on access.
+    def entries(self) -> Iterator[Any]:
+        """All entries of another process; of a checkpoint, alphabets are read on access.
 
-        Raises OSError; then nothing was written.
+        The first one that the caller does not use makes room for new ones, with all behind it.
+        Raises OSError, or whatever an entry of other code raises.
         """
-        data = zlib.compress(pickle.dumps(tuple(alphabets)), 1)
-        with self._lock:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
-                weakref.finalize(self, self._file.close)
-            self._file.seek(self._end)
-            if self._file.write(data) < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            offset, self._end = self._end, self._end + len(data)
-        return _StoredAlphabets(self, offset, len(data), len(alphabets))
+        data = self._path.read_bytes()
+        while (entry := _entry(data, self._end)) is not None:
+            value = pickle.loads(zlib.decompress(entry))
+            if isinstance(value, Checkpoint) and value.alphabets:
+                stored = _StoredAlphabets(self, self._end, len(value.alphabets))
+                value = replace(value, alphabets=stored)
+            yield value
+            self._end += _LENGTH + len(entry)  # if it is used: else the next one takes its place
 
-    def read(self, offset: int, nbytes: int) -> tuple[Alphabet, ...]:
-        """The alphabets that were written at this offset."""
+    def add(self, value: Any) -> Any:
+        """Add an entry. Returns it, with alphabets that are read from the file on access.
+
+        If the disk is full nothing is added, and the entry is returned as it is.
+        """
+        entry = zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+        with self._lock:
+            try:
+                with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                    file.seek(self._end)
+                    file.truncate()
+                    file.write(len(entry).to_bytes(_LENGTH, "little") + entry)
+            except OSError:
+                return value
+            offset, self._end = self._end, self._end + _LENGTH + len(entry)
+            if isinstance(value, Checkpoint) and value.alphabets:
+                self._remember(offset, tuple(value.alphabets))
+                stored = _StoredAlphabets(self, offset, len(value.alphabets))
+                value = replace(value, alphabets=stored)
+        return value
+
+    def alphabets(self, offset: int) -> tuple[Alphabet, ...]:
+        """Those of the checkpoint whose entry begins there."""
         with self._lock:
             if offset not in self._recent:
-                assert self._file is not None, "the file exists after the first put"
-                self._file.seek(offset)
-                # The file has no name: only this object can open it.
-                self._recent[offset] = pickle.loads(zlib.decompress(self._file.read(nbytes)))
-                while len(self._recent) > RECENT:
-                    del self._recent[next(iter(self._recent))]
+                with self._path.open("rb") as file:
+                    file.seek(offset)
+                    entry = file.read(int.from_bytes(file.read(_LENGTH), "little"))
+                self._remember(offset, pickle.loads(zlib.decompress(entry)).alphabets)
             return self._recent[offset]
+
+    def _remember(self, offset: int, alphabets: tuple[Alphabet, ...]) -> None:
+        self._recent[offset] = alphabets
+        while len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
+
+
+def _entry(data: bytes, offset: int) -> bytes | None:
+    """The entry that begins there; None if it is not whole."""
+    begin = offset + _LENGTH
+    length = int.from_bytes(data[offset:begin], "little")
+    return data[begin : begin + length] if 0 < length <= len(data) - begin else None
 
 
 class _StoredAlphabets(Sequence[Alphabet]):
-    """n alphabets in the file: nbytes bytes at an offset."""
+    """The n alphabets of a checkpoint in a journal."""
 
-    __slots__ = ("_file", "_n", "_place")
+    __slots__ = ("_journal", "_n", "_offset")
 
-    def __init__(self, file: AlphabetsOnDisk, offset: int, nbytes: int, n: int) -> None:
-        self._file, self._place, self._n = file, (offset, nbytes), n
+    def __init__(self, journal: Journal, offset: int, n: int) -> None:
+        self._journal, self._offset, self._n = journal, offset, n
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, i: Any) -> Any:
-        return self._file.read(*self._place)[i]
+        return self._journal.alphabets(self._offset)[i]

@@ -17,33 +17,51 @@ from demo_models import Task
 
 from .controls import Controls
 from .live_model import LiveModel, forget_model, new_model, restarted_model
+from .past import Begun, Past, Seconds
 from .saved_steps import SavedSteps
-from .snapshot import DEAD, NEXT, TRAINING, Kill, RunError, RunSettings, Snapshot, Status
-from .trainer import Seconds, Trainer
+from .snapshot import DEAD, NEXT, TRAINING, RunError, RunSettings, Snapshot, Status
+from .trainer import Trainer
 
 
 class Run(Controls):
     """One training run with its chain on disk.
 
     settings: see `RunSettings`. path: the chain directory, which must not exist yet; the run owns
-    it, and `close` deletes it. saved: its steps. Raises RunError, demo_models.DataError or
+    it, and `close` deletes it. What pages show of its steps is stored beside it. saved: its steps.
+    past: of a run that goes on, see `reopened`. Raises RunError, demo_models.DataError or
     codec.LccError for settings that cannot be used.
     """
 
-    def __init__(self, run_id: str, settings: RunSettings, path: Path) -> None:
+    def __init__(
+        self, run_id: str, settings: RunSettings, path: Path, past: Past | None = None
+    ) -> None:
         settings.check()
         super().__init__(settings.interval, settings.stop_after)
         self.id, self.settings, self.path = run_id, settings, path
         self.task: Task = demo_models.make_task(
             settings.model, settings.data, seed=settings.seed, folder=settings.folder
         )
-        self.saved = SavedSteps(path.parent)
-        self._seconds = Seconds()
-        self._kills: list[Kill] = []
+        self.saved = past.saved if past else SavedSteps(path.parent)
+        self._seconds = past.seconds if past else Seconds()
+        self._kills, self._restarts = (past.kills, past.restarts) if past else ([], [])
         self._steering = threading.Lock()  # held while the thread is ended or another one started
-        self._trainer = self._trainer_of(new_model(self.task, settings, path))
-        self._trainer.save()
+        if past is None:
+            self.saved.note(Begun(settings))
+            self._trainer = self._trainer_of(new_model(self.task, settings, path))
+            self._trainer.save()
+        else:
+            self._trainer, self.iteration = self._trainer_of(self._loaded()), past.step
+            self.message = f"The server was restarted. This run goes on from step {past.step}."
         self._trainer.thread.start()
+
+    @classmethod
+    def reopened(cls, run_id: str, path: Path) -> Run:
+        """The run of a process that has ended: paused at the newest step that is stored whole.
+
+        Raises RunError, demo_models.DataError, codec.LccError, OSError, or whatever a damaged file
+        leads pickle to.
+        """
+        return cls(run_id, (past := Past.read(path)).settings, path, past)
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -56,6 +74,7 @@ class Run(Controls):
                 self._seconds.train,
                 self._seconds.wall,
                 tuple(self._kills),
+                tuple(self._restarts),
             )
 
     def wait(self, timeout: float | None = None) -> Snapshot:
@@ -87,6 +106,7 @@ class Run(Controls):
                 if self.status == Status.DYING:  # it may have failed or been closed meanwhile
                     model = self.task.model.state_dict()
                     self._kills.append(self.snapshot().killed(model, self._seconds.losses))
+                    self.saved.note(self._kills[-1])
                     forget_model(self.task)
                     del self._trainer.live  # with its optimizer and track
                     self.become(Status.KILLED)
@@ -121,14 +141,18 @@ class Run(Controls):
         """Make the thread end after the current iteration, without waiting for it."""
         self.become(Status.CLOSED)
 
-    def close(self) -> None:
-        """End the thread, which may take as long as one iteration, and delete the chain.
-
-        Only the newest states stay in memory, for pages that still show the run.
-        """
+    def end(self) -> None:
+        """End the thread, which may take as long as one iteration; `reopened` goes on."""
         self.stop()
         with self._steering:
             self._trainer.thread.join()
+
+    def close(self) -> None:
+        """`end`, and delete the chain.
+
+        Only the newest states stay in memory, for pages that still show the run.
+        """
+        self.end()
         shutil.rmtree(self.path, ignore_errors=True)
         self.saved.forget()
 

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from codec.inspect import Codes
 
-from .memory import AlphabetsOnDisk, NewestSteps
+from .memory import Journal, NewestSteps
 from .saved_step import SavedStep
 from .snapshot import Checkpoint, Losses
 from .whole_state import States
 
+JOURNAL = "journal"  # a file in the folder of a run
 CODES_BUDGET = 16 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
 STATES_BUDGET = 64 * 2**20  # bytes of the states of the newest deltas
-IN_MEMORY = 1 / 16  # share of both budgets that is in memory; the rest is on disk
+IN_MEMORY = 1 / 16  # share of both budgets that is also in memory
 
 
 class SavedSteps:
     """The saved steps of a run, the base first. Thread-safe, but only one thread may add.
 
-    folder: of the files with what is not in memory.
+    folder: of the files, from which another process can take them over.
     """
 
     def __init__(self, folder: Path) -> None:
-        def newest(budget: int) -> NewestSteps[Any]:
-            return NewestSteps(budget, int(budget * IN_MEMORY), folder)
+        def newest(budget: int, name: str) -> NewestSteps[Any]:
+            return NewestSteps(budget, int(budget * IN_MEMORY), folder / name)
 
+        folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._checkpoints: list[Checkpoint] = []
-        self._codes: NewestSteps[list[Codes]] = newest(CODES_BUDGET)
-        self._states: NewestSteps[States] = newest(STATES_BUDGET)
-        self._alphabets, self._n_on_disk = AlphabetsOnDisk(folder), 0
+        self._codes: NewestSteps[list[Codes]] = newest(CODES_BUDGET, "codes")
+        self._states: NewestSteps[States] = newest(STATES_BUDGET, "states")
+        self._journal = Journal(folder / JOURNAL)
+
+    def take_over(self, chain_steps: Sequence[int]) -> list[Any]:
+        """Read what another process has stored of a run, as far as it is what its chain has.
+
+        Returns all else that it has noted. Raises what `Journal.entries` does.
+        """
+        notes = []
+        for entry in self._journal.entries():
+            if isinstance(entry, Losses):
+                self.add_losses(entry, again=False)
+            elif not isinstance(entry, Checkpoint):
+                notes.append(entry)
+            elif entry.step == next(iter(chain_steps[len(self._checkpoints) :]), None):
+                self._checkpoints.append(entry)
+            else:
+                break
+        known = {c.step for c in self._checkpoints}
+        for steps in (self._states, self._codes):
+            for step in set(steps.steps) - known:
+                steps.drop(step)
+        return notes
+
+    def note(self, entry: Any) -> None:
+        """Store something that `take_over` returns to another process."""
+        self._journal.add(entry)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -68,32 +96,20 @@ class SavedSteps:
         """Add the next step."""
         step = saved.checkpoint.step
         with self._lock:
-            self._checkpoints.append(saved.checkpoint)
             self._states.add(step, saved.states, saved.states.nbytes)
             self._codes.add(step, saved.codes, sum(c.nbytes for c in saved.codes))
-        self._move_to_disk()
+            # Last: another process shows a step with its states.
+            self._checkpoints.append(self._journal.add(saved.checkpoint))
 
-    def add_losses(self, losses: Losses) -> None:
-        """Add the losses of the newest step."""
+    def add_losses(self, losses: Losses, *, again: bool = True) -> None:
+        """Add the losses of the newest step. again: also for another process."""
         with self._lock:
             self._checkpoints[-1] = replace(self.newest, losses=losses)
+            if again:
+                self._journal.add(losses)
 
     def forget(self) -> None:
         """Drop all states but the newest, which a page may still show, and all codes."""
         with self._lock:
             self._codes.keep(0)
             self._states.keep(1)
-
-    def _move_to_disk(self) -> None:
-        """Move alphabets to disk, those of steps whose states are no longer in memory."""
-        in_memory = self._states.steps_in_memory[0]
-        while self._checkpoints[self._n_on_disk].step < in_memory:  # the newest stays there
-            older = self._checkpoints[self._n_on_disk]
-            if older.alphabets:
-                try:
-                    stored = replace(older, alphabets=self._alphabets.put(older.alphabets))
-                except OSError:  # the disk is full: they stay in memory until the next try
-                    return
-                with self._lock:
-                    self._checkpoints[self._n_on_disk] = stored
-            self._n_on_disk += 1

@@ -183,7 +183,8 @@ class Snapshot:
 
     message: a sentence that explains the status, or "". checkpoints: the base first. train_seconds,
     wall_seconds: sums over the run, without pauses. kills: all; the run has gone on after each,
-    except after the last one while it is DEAD.
+    except after the last one while it is DEAD. restarts: steps from which it went on after its
+    process had ended.
     """
 
     status: Status
@@ -193,6 +194,7 @@ class Snapshot:
     train_seconds: float
     wall_seconds: float
     kills: tuple[Kill, ...] = ()
+    restarts: tuple[int, ...] = ()
 
     @property
     def _survived(self) -> tuple[Kill, ...]:
@@ -200,8 +202,8 @@ class Snapshot:
 
     @property
     def resumed_at(self) -> tuple[int, ...]:
-        """The steps that the run was restored from, one for each kill after which it went on."""
-        return tuple(kill.step for kill in self._survived)
+        """The steps that the run was restored from, rising."""
+        return tuple(sorted([*(kill.step for kill in self._survived), *self.restarts]))
 
     @property
     def trained(self) -> int:

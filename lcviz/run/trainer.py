@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass
 
 import torch
 
@@ -13,19 +12,10 @@ import codec
 
 from .controls import Controls
 from .live_model import LiveModel
+from .past import Seconds
 from .saved_step import save_step
 from .saved_steps import SavedSteps
 from .snapshot import TRAINING, Losses, RunSettings, Status, describe_divergence
-
-
-@dataclass
-class Seconds:
-    """What a run has taken so far: training, measuring losses, both with saves, and waiting."""
-
-    train: float = 0.0
-    losses: float = 0.0
-    wall: float = 0.0
-    idle: float = 0.0
 
 
 class Trainer:
@@ -61,6 +51,7 @@ class Trainer:
         share, spent = self._settings.loss_share, self._seconds
         if share is None or spent.losses <= share * (spent.wall + spent.idle):
             self._measure()
+        self._steps.note(self._seconds)
 
     def _work(self) -> None:
         # One thread a run: the models are too small to gain from more, the other core is free for

@@ -1,30 +1,54 @@
-"""All runs of this server, each with an id that nobody can guess; limited and cleaned up."""
+"""All runs of this server, each with an id that nobody can guess; limited and cleaned up.
+
+A run outlasts its server. The first one that is asked for it afterwards goes on with it.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import hmac
+import os
+import re
 import secrets
 import shutil
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from lcviz.run.run import Run
+from lcviz.run.saved_steps import JOURNAL
 from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, RunSettings
 
 from . import heap
-from .temp_folders import TempFolder
+from .temp_folders import TempFolder, lasting_folder, locked, unlock
 
 MAX_RUNS = 12  # each may hold a model, 5 MB of codes and states, and 80 MB of them on disk
 IDLE_SECONDS = 300.0  # then a run at rest that no page shows may be closed for a new one
+STORED_SECONDS = 24 * 3600.0  # since its last checkpoint: then a run of no server is deleted
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
 EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
 EXAMPLE_OPENS = 20  # the step of the example to show first: a restart there still loses something
+CHAIN = "run.lcc"  # in the folder of a run
+_ID = re.compile("[0-9a-f]{24}")
+
+
+def secret_in(folder: Path) -> bytes:
+    """The secret of this user's servers, from which keys of runs follow; made if it is missing."""
+    path = folder / "secret"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            with contextlib.suppress(FileExistsError):  # another server was faster
+                os.link(file.name, path)
+    return path.read_bytes()
 
 
 class Runs:
@@ -32,9 +56,10 @@ class Runs:
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._folder = TempFolder("runs")
+        self._folder, self._for_example = lasting_folder("runs"), TempFolder("example")
         self._runs: dict[str, Run] = {}
-        self._secret = secrets.token_bytes(32)
+        self._locks: dict[str, int | None] = {}  # of the runs' folders, by id
+        self._secret = secret_in(self._folder)
         self._lock = threading.Lock()
         self._creating = threading.Lock()  # apart from _lock: making a run can take seconds
         self._making_example = threading.Lock()
@@ -42,7 +67,7 @@ class Runs:
         atexit.register(self.close_all)
 
     def prepare(self) -> None:
-        """Train the example in the background."""
+        """Train the example in the background, and delete what nobody came back to."""
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
         heap.give_back_regularly()
 
@@ -54,6 +79,7 @@ class Runs:
         with contextlib.suppress(Exception):  # `example` raises it again for whoever asks
             self.example()
         self._prepared.set()
+        self._delete_old()
 
     def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one is there.
@@ -63,7 +89,7 @@ class Runs:
         with self._creating:
             # If several tabs reset one run at once, only the first gets its place.
             old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
-            if old is None or self.get(old.id) is not old:
+            if old is None or self._runs.get(old.id) is not old:
                 self._close_an_idle_run()
             run = self._new(secrets.token_hex(12), settings)  # a component's key has no "__"
             if old is not None:
@@ -74,9 +100,13 @@ class Runs:
         return run
 
     def get(self, run_id: str | None) -> Run | None:
-        """The run with that id, None if this server does not have it."""
+        """The run with that id, also one of a server that has ended; None if there is none."""
         with self._lock:
-            return self._runs.get(run_id or "")
+            run = self._runs.get(run_id or "")
+        if run is None and run_id and _ID.fullmatch(run_id) and (self._folder / run_id).is_dir():
+            with self._creating:
+                run = self._runs.get(run_id) or self._reopened(run_id)
+        return run
 
     def key(self, run: Run) -> str:
         """The secret that opens a run's controls."""
@@ -103,16 +133,48 @@ class Runs:
         return run
 
     def _new(self, run_id: str, settings: RunSettings) -> Run:
-        folder = self._folder.path / run_id
+        folder = (self._for_example.path if run_id == EXAMPLE_ID else self._folder) / run_id
         shutil.rmtree(folder, ignore_errors=True)  # left by an attempt that failed
+        folder.mkdir()
+        lock = locked(folder)
         try:
-            run = Run(run_id, settings, folder / "run.lcc")
+            run = Run(run_id, settings, folder / CHAIN)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
+            unlock(lock)
             raise
         with self._lock:
-            self._runs[run_id] = run
+            self._runs[run_id], self._locks[run_id] = run, lock
         return run
+
+    def _reopened(self, run_id: str) -> Run | None:
+        """A run of a server that has ended; None if it cannot go on here."""
+        folder, lock = self._folder / run_id, None
+        try:
+            lock = locked(folder)
+            self._close_an_idle_run()
+            run = Run.reopened(run_id, folder / CHAIN)
+        except (
+            Exception
+        ):  # another server has it, or this one is full; or it is damaged, or of other code
+            unlock(lock)
+            return None
+        with self._lock:
+            self._runs[run_id], self._locks[run_id] = run, lock
+        return run
+
+    def _delete_old(self) -> None:
+        """Delete the runs of ended servers: after a day, or if there are too many."""
+        ages = {}
+        for journal in self._folder.glob(f"*/{JOURNAL}"):
+            with contextlib.suppress(OSError):  # another server deletes it just now
+                ages[journal.parent] = time.time() - journal.stat().st_mtime
+        for i, folder in enumerate(sorted(ages, key=ages.__getitem__)):
+            if ages[folder] > STORED_SECONDS or i >= MAX_RUNS:
+                with contextlib.suppress(OSError):  # a server has it, perhaps this one
+                    lock = locked(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    unlock(lock)
 
     def close(self, run: Run) -> None:
         """End a run and delete its chain; the example stays."""
@@ -122,20 +184,25 @@ class Runs:
     def _forget(self, run: Run) -> None:
         with self._lock:
             self._runs.pop(run.id, None)
+            lock = self._locks.pop(run.id, None)
         run.close()
         shutil.rmtree(run.path.parent, ignore_errors=True)
+        unlock(lock)
         heap.give_back()
 
     def close_all(self) -> None:
-        """End every thread and delete every chain, before the process ends."""
+        """End every thread, before the process ends; the next server has the runs."""
         with self._lock:
-            runs = list(self._runs.values())
+            runs, locks = list(self._runs.values()), list(self._locks.values())
             self._runs.clear()
+            self._locks.clear()
         for run in runs:
             run.stop()  # all at once, then wait for each
         for run in runs:
-            run.close()
-        shutil.rmtree(self._folder.path, ignore_errors=True)
+            run.end()
+        for lock in locks:
+            unlock(lock)
+        self._for_example.close()
 
     def _close_an_idle_run(self) -> None:
         """Close the longest unwatched idle run if the server is full. Raises RunError."""

@@ -1,6 +1,6 @@
-"""Folders that live as long as their server; the next server removes those of a killed one.
+"""Folders of a server: for its time, which the next server removes if it was killed, or lasting.
 
-They hold visitors' files and runs. A folder is locked by the process that made it, and the system
+They hold visitors' files, and runs. A folder is locked by the process that uses it, and the system
 drops the lock with the process.
 """
 
@@ -32,7 +32,23 @@ class TempFolder:
     def __init__(self, name: str) -> None:
         remove_abandoned()
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}-"))
-        self.close = weakref.finalize(self, _delete_and_unlock, _locked(self.path), self.path)
+        self.close = weakref.finalize(self, _delete_and_unlock, locked(self.path), self.path)
+
+
+def lasting_folder(name: str) -> Path:
+    """This user's folder of that name among temporary files, which outlasts a server.
+
+    Where somebody else can write to it, or no such folder can be made, it is a new one.
+    """
+    path = Path(tempfile.gettempdir(), f"lcviz-{name}-{getattr(os, 'getuid', lambda: 0)()}")
+    with suppress(OSError):
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode) and (
+            sys.platform == "win32" or (status.st_uid, status.st_mode & 0o77) == (os.getuid(), 0)
+        ):
+            return path
+    return Path(tempfile.mkdtemp(prefix=f"lcviz-{name}-"))
 
 
 def remove_abandoned() -> None:
@@ -44,11 +60,11 @@ def remove_abandoned() -> None:
             status = path.lstat()
             fresh = time.time() - status.st_mtime < FRESH_SECONDS
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not fresh:
-                _delete_and_unlock(_locked(path), path)
+                _delete_and_unlock(locked(path), path)
 
 
-def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock. Raises OSError if another process holds it."""
+def locked(path: Path) -> int | None:
+    """A descriptor that holds the lock, None on Windows. Raises OSError if it is held already."""
     if sys.platform == "win32":
         return None
     descriptor = os.open(path, os.O_RDONLY)
@@ -60,7 +76,12 @@ def _locked(path: Path) -> int | None:
     return descriptor
 
 
-def _delete_and_unlock(descriptor: int | None, path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+def unlock(descriptor: int | None) -> None:
+    """Give a lock back."""
     if descriptor is not None:
         os.close(descriptor)
+
+
+def _delete_and_unlock(descriptor: int | None, path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    unlock(descriptor)

@@ -129,7 +129,7 @@ def own_run() -> Run | None:
     if run is None and run_id not in (None, EXAMPLE_ID):
         st.warning(
             "The run in this link is no longer on this server: it was reset, made room for "
-            "another, or the server was restarted. This page now shows the example.",
+            "another, or nobody came back to it for a day. This page now shows the example.",
             icon=":material/link_off:",
         )
     look_at(run)

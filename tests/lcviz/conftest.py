@@ -407,8 +407,17 @@ class Page:
 
     def told(self, place: str) -> Any | None:
         """What the page gives our component of that name; None if it is not on the page."""
-        mounts = {e.proto.id.rpartition("-picture-")[2]: e for e in self.at.get("bidi_component")}
-        return json.loads(mounts[place].proto.json)[0] if place in mounts else None
+        mount = self._mounts.get(place)
+        return mount and json.loads(mount.proto.json)[0]
+
+    @property
+    def _mounts(self) -> dict[str, Any]:
+        """Our components by name: that of a run is "run", whatever its id."""
+        elements = [
+            (e.proto.id.partition("-picture-")[2], e) for e in self.at.get("bidi_component")
+        ]
+        named = [("run" if name.startswith("run-") else name, e) for name, e in elements if name]
+        return dict(named)
 
     @property
     def problem(self) -> str:
@@ -447,10 +456,8 @@ class Page:
     @property
     def pictures(self) -> set[str]:
         """Keys of all pictures of our own."""
-        ids = [e.proto.id for e in self.at.get("bidi_component")]
-        mounts = {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
         drawn = {name for name, facts in self.served.items() if not isinstance(facts, str)}
-        return (mounts - {"board", "run"}) | drawn
+        return ({*self._mounts} - {"board", "run"}) | drawn
 
     def figure(self, key: str) -> dict[str, Any]:
         """The Plotly panel of that key."""
@@ -502,11 +509,13 @@ class Page:
 
 
 @pytest.fixture(scope="session")
-def cheap_example(scanned_once: None) -> Iterator[None]:
+def cheap_example(scanned_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Six iterations instead of six hundred, trained once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "EXAMPLE", RunSettings(batch_size=32, interval=2, stop_after=6))
         patch.delenv(FOLDER_VARIABLE, raising=False)
+        folder = tmp_path_factory.mktemp("runs")
+        patch.setattr(runs, "lasting_folder", lambda _: folder)
         session.all_runs.clear()
         welcome.load()
         assert session.all_runs().prepared(SECONDS)

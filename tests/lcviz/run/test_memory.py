@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import pickle
 import shutil
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,8 +15,9 @@ import pytest
 
 from lcviz.lab.anatomy import Alphabet, record_sizes, totals
 from lcviz.run import memory, saved_step, saved_steps
-from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
+from lcviz.run.memory import RECENT, Journal, NewestSteps
 from lcviz.run.run import Run
+from lcviz.run.saved_steps import SavedSteps
 from tests.lcviz.common import finished, stepped
 
 MakeRun = Callable[..., Run]
@@ -38,7 +38,8 @@ def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
 
 
 def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
-    kept: NewestSteps[str] = NewestSteps(10, 5, tmp_path)
+    """All but what is larger than all may be is on disk, where the next process reads it."""
+    kept: NewestSteps[str] = NewestSteps(10, 5, tmp_path / "values")
     for step, nbytes, steps, in_memory in (
         (0, 4, (0,), (0,)),
         (5, 4, (0, 5), (5,)),
@@ -54,8 +55,9 @@ def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
         assert (kept.steps, kept.steps_in_memory) == (steps, in_memory)
         assert [kept.get(s) for s in steps] == [f"of {s}" for s in steps]
         assert kept.steps_in_memory == in_memory  # to read one does not bring it back
-        on_disk = {int(path.name) for path in tmp_path.glob("steps-*/*")}
-        assert on_disk == set(steps) - set(in_memory)
+        after: NewestSteps[str] = NewestSteps(10, 5, tmp_path / "values")
+        assert (after.steps, after.steps_in_memory) == (steps if nbytes < 100 else (), ())
+        assert [after.get(s) for s in after.steps] == [f"of {s}" for s in after.steps]
     assert kept.get(12) is None
     kept.drop(13)
     kept.drop(13)
@@ -66,23 +68,22 @@ def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
     assert kept.steps == (15,)
     kept.keep(0)
     assert kept.steps == ()
-    assert list(tmp_path.glob("steps-*/*")) == []
-    del kept
-    gc.collect()
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "values").iterdir()) == []
 
 
 def test_what_cannot_be_written_or_read_is_dropped(tmp_path: Path) -> None:
-    kept: NewestSteps[str] = NewestSteps(10, 1, tmp_path / "nowhere")
+    kept: NewestSteps[str] = NewestSteps(10, 1, tmp_path / "no" / "where")
     kept.add(0, "first", 1)
     kept.add(1, "second", 1)
     assert kept.steps == kept.steps_in_memory == (1,)
-    (tmp_path / "nowhere").mkdir()
+    (tmp_path / "no").mkdir()
     kept.add(2, "third", 1)
-    assert kept.steps == (1, 2)
-    shutil.rmtree(next(tmp_path.glob("nowhere/steps-*")))
-    assert (kept.get(1), kept.get(2)) == (None, "third")
-    assert kept.steps == (2,)
+    assert kept.steps == (2,)  # the second was only in memory
+    kept.add(3, "fourth", 1)
+    assert kept.steps == (2, 3)
+    shutil.rmtree(tmp_path / "no")
+    assert (kept.get(2), kept.get(3)) == (None, "fourth")
+    assert kept.steps == (3,)
 
 
 @pytest.mark.parametrize("optimizer_state", [False, True])
@@ -95,32 +96,40 @@ def test_states_from_disk(make_run: MakeRun, monkeypatch: Patch, optimizer_state
     assert stored.saved._states.steps_in_memory == stored.saved._codes.steps_in_memory == (4,)
     assert stored.saved.with_states() == (0, 1, 2, 3, 4)
     for step in range(5):
-        for kept, found in (
-            (held.saved.states(step), stored.saved.states(step)),
-            (held.saved.codes(step), stored.saved.codes(step)),
-        ):
-            assert pickle.dumps(kept) == pickle.dumps(found)
-    assert not isinstance(stored.snapshot().at(2).alphabets, tuple)  # they are there, too
+        kept, found = (run.saved.states(step) for run in (held, stored))
+        assert (kept.step, kept.layout, kept.values) == (found.step, found.layout, found.values)
+        for name in ("whole_before", "whole_live", "before", "live"):
+            pair = [{n: a.tobytes() for n, a in getattr(s, name).items()} for s in (kept, found)]
+            assert pair[0] == pair[1]
+        kept, found = (run.saved.codes(step) for run in (held, stored))
+        assert [c.tobytes() for c in kept] == [c.tobytes() for c in found]
     stored.close()
     assert stored.saved.with_states() == (4,)
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_older_steps_from_disk(make_run: MakeRun, monkeypatch: Patch, scope: str) -> None:
-    whole = finished(make_run("lenet5", scope=scope, stop_after=4)).snapshot()
-    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
+    """As dissected; who still looks at a closed run can."""
+    made: list[Sequence[Alphabet]] = []
+    dissect = saved_step.dissect_weights
+
+    def seen(*arguments: Any) -> Any:
+        found = dissect(*arguments)
+        made.append(found[0])
+        return found
+
+    monkeypatch.setattr(saved_step, "dissect_weights", seen)
     run = finished(make_run("lenet5", scope=scope, stop_after=4))
+    run.saved._journal._recent.clear()
+    run.close()
     stored = run.snapshot()
-    run.close()  # who still looks at it can
-    for c, twin in zip(stored.checkpoints, whole.checkpoints, strict=True):
-        assert isinstance(c.alphabets, tuple) == (c.step in (0, 4))
-        assert len(c.alphabets) == len(twin.alphabets)
-        assert facts(c.alphabets) == facts(twin.alphabets)
+    for c, alphabets in zip(stored.checkpoints[1:], made, strict=True):
+        assert len(c.alphabets) == len(alphabets)
+        assert facts(c.alphabets) == facts(alphabets)
 
 
 def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: Patch) -> None:
     """Neither by what was stored, nor by what was read."""
-    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
     made: list[weakref.ref[Alphabet]] = []
     dissect = saved_step.dissect_weights
 
@@ -132,52 +141,44 @@ def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: Patch) -> None:
     monkeypatch.setattr(saved_step, "dissect_weights", seen)
     run = finished(make_run(stop_after=RECENT + 4))
     gc.collect()
-    assert (len(made), sum(ref() is not None for ref in made)) == (RECENT + 4, 1)
+    assert (len(made), sum(ref() is not None for ref in made)) == (RECENT + 4, RECENT)
     read = [weakref.ref(c.alphabets[0]) for c in run.snapshot().checkpoints[1:-1]]
     gc.collect()
     assert sum(ref() is not None for ref in read) == RECENT
 
 
-class Cramped:
-    """A file that takes the first few bytes only."""
-
-    room: int | None = 9
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def write(self, data: bytes) -> int:
-        return int(self._file.write(data[: self.room]))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
 def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: Patch) -> None:
-    """Alphabets stay in memory, and are stored once there is room."""
-    monkeypatch.setattr(saved_steps, "STATES_BUDGET", 0)
-    make = memory.tempfile.TemporaryFile
-    monkeypatch.setattr(memory.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
+    """Alphabets of its time stay in memory; another process has the steps before it."""
     run = make_run(stop_after=5)
-    full = stepped(run, 3)
-    assert all(isinstance(c.alphabets, tuple) for c in full.checkpoints)
-    before = facts(full.at(2).alphabets)
-    monkeypatch.setattr(Cramped, "room", None)
-    after = finished(run).snapshot().at(2).alphabets
-    assert not isinstance(after, tuple)
-    assert facts(after) == before
+    stepped(run, 2)
+    monkeypatch.setattr(memory, "open", refused, raising=False)
+    full = stepped(run, 2)
+    in_memory = [c.step for c in full.checkpoints[1:] if isinstance(c.alphabets, tuple)]
+    assert in_memory == [3, 4]
+    monkeypatch.undo()
+    assert not isinstance(stepped(run, 1).newest.alphabets, tuple)
+    assert len(full.at(4).alphabets) == 1
+    saved = SavedSteps(run.path.parent)
+    saved.take_over(full.steps)
+    assert [c.step for c in saved.checkpoints] == [0, 1, 2]
 
 
-def test_the_file_has_no_name_and_is_closed(tmp_path: Path) -> None:
-    """No folder: OSError, as if nothing had been put."""
-    kept = AlphabetsOnDisk(tmp_path)
-    first, second = kept.put(()), kept.put(())
-    assert list(tmp_path.iterdir()) == list(first) == list(second) == []
-    assert kept._file is not None
-    fd = kept._file.fileno()
-    del kept, first, second
-    gc.collect()
-    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
-        os.fstat(fd)
-    with pytest.raises(FileNotFoundError):
-        AlphabetsOnDisk(tmp_path / "nowhere").put(())
+def refused(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("lost", [1, 12])
+def test_an_entry_that_is_not_whole(tmp_path: Path, lost: int) -> None:
+    journal = Journal(tmp_path / "journal")
+    for entry in ("one", "two" * 40):
+        journal.add(entry)
+    os.truncate(tmp_path / "journal", os.stat(tmp_path / "journal").st_size - lost)
+    after = Journal(tmp_path / "journal")
+    assert list(after.entries()) == ["one"]
+    after.add("three")
+    again = Journal(tmp_path / "journal")
+    for entry in again.entries():
+        if entry == "three":
+            break  # of no use
+    again.add("four")
+    assert list(Journal(tmp_path / "journal").entries()) == ["one", "four"]
