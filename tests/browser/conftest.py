@@ -132,10 +132,20 @@ def server(
 
 
 @contextlib.contextmanager
-def _serving(log: Path, script: str | Path, *arguments: str) -> Iterator[str]:
-    """A server's URL. arguments: of the dashboard, behind the --."""
+def _serving(
+    log: Path,
+    script: str | Path,
+    *arguments: str,
+    port: int = 0,
+    processes: list[subprocess.Popen[bytes]] | None = None,
+) -> Iterator[str]:
+    """A server's URL.
+
+    arguments: of the dashboard, behind the --. port: 0 for any. processes: gets that of the server.
+    """
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script)]
     command += ["--server.port", str(port), "--server.headless", "true", "--", *arguments]
@@ -150,6 +160,8 @@ def _serving(log: Path, script: str | Path, *arguments: str) -> Iterator[str]:
             command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
         ) as process,
     ):
+        if processes is not None:
+            processes.append(process)
         try:
             _wait_until_healthy(url, process, log)
             yield url
@@ -406,3 +418,26 @@ def watching(
         yield make
         if before is not None:
             pytestconfig.stash[_log] = before
+
+
+@pytest.fixture
+def dying(
+    visits: BrowserContext, kernels: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Tab, Callable[[], None]]]:
+    """A tab at a server of its own, and a function that kills the server and starts it again."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    processes: list[subprocess.Popen[bytes]] = []
+    with contextlib.ExitStack() as stack:
+
+        def serve(port: int = 0) -> str:
+            log = tmp_path / f"log-{len(processes)}"
+            return stack.enter_context(_serving(log, "app.py", port=port, processes=processes))
+
+        url = serve()
+
+        def restart() -> None:
+            processes[-1].kill()
+            processes[-1].wait()
+            serve(int(url.rpartition(":")[2]))
+
+        yield stack.enter_context(_tabs(visits, url))(), restart

@@ -1,0 +1,38 @@
+"""The server is killed while a visitor trains: the page in the browser finds its run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.browser.states import expecting, settled
+
+
+def test_the_server_dies(dying: tuple[Any, Callable[[], None]]) -> None:
+    """No reload: the browser connects again by itself. The settings are as they were."""
+    visitor, restart = dying
+    page = visitor.open("/?iterations=20000&interval=20&seed=7&bits=3&speed=full").page
+    page.get_by_role("button", name="Start live training").click()
+    status = page.locator("[data-picture=headline] .said > span").first
+    expecting(status).to_have_text(re.compile(r"iteration [2-9]\d\d of 20000"))
+    run_id = visitor.run_id
+
+    restart()
+    told = page.get_by_text(re.compile(r"^The server was restarted. This run goes on from step"))
+    expecting(told).to_be_visible()
+    settled(page)
+    step = int(re.findall(r"\d+", told.inner_text())[-1])
+    assert step >= 200
+    assert step % 20 == 0
+    assert visitor.run_id == run_id
+    expecting(status).to_contain_text(f"iteration {step} of 20000")
+    expecting(page.locator("[data-picture=buckets]")).to_have_attribute(
+        "aria-label", re.compile("2³ − 1 = 7 slots")
+    )
+    page.get_by_role("button", name="Step", exact=True).click()
+    expecting(status).to_contain_text(f"iteration {step + 20} of 20000")
+    expecting(told).to_have_count(0)
+    page.get_by_role("button", name="Play", exact=True).click()
+    expecting(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    expecting(status).not_to_contain_text(f"iteration {step + 20} of")
