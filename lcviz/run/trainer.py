@@ -43,13 +43,14 @@ class Trainer:
     def save(self) -> None:
         """Save through the codec, take the delta apart, and measure losses if there is time.
 
-        At step 0 there always is.
+        At step 0 there always is, and at the first delta: without it nothing can be said.
         """
         saved = save_step(self.live, self._controls.iteration)
         self.live.saved, self.live.track = saved.states.live, saved.track
         self._steps.add(saved)
         share, spent = self._settings.loss_share, self._seconds
-        if share is None or spent.losses <= share * (spent.wall + spent.idle):
+        has_time = share is None or spent.losses <= share * (spent.wall + spent.idle)
+        if has_time or len(self._steps.checkpoints) <= 2:
             self._measure()
         self._steps.note(self._seconds)
 

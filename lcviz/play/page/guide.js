@@ -27,7 +27,7 @@ const GESTURES = [
       again(setting) +
       (newest < LATE
         ? `Let the training go on, to step ${LATE} or later.`
-        : `Click far right on the loss curve in 5, or move the step slider to the right: to step ${LATE} or later.`),
+        : `Press far right on the loss curve in 5, or move the step slider to the right: to step ${LATE} or later.`),
     done: ({ setting, shown }, _, made) => made.has(GESTURES[0]) && again(setting) === "" && shown >= LATE,
     told: "At late steps the restored model reads most digits again: later checkpoints brought what earlier ones left out.",
     see: "examples",
@@ -42,7 +42,7 @@ const GESTURES = [
   },
   {
     on: ({ setting }) => (!setting.carries ? "keep" : slotsOf(setting) > 1 ? "weights" : "buckets"),
-    ask: ({ setting }) => `${again(setting)}${slotsOf(setting) > 1 ? "Click" : "Press 2 beside x, and click"} a coloured pixel in 1.`,
+    ask: ({ setting }) => `${again(setting)}${slotsOf(setting) > 1 ? "Press" : "Press 2 beside x, then"} a coloured pixel in 1.`,
     done: ({ setting, chosen }, began) => setting.carries && slotsOf(setting) > 1 && chosen > began.chosen,
     told: "One weight, everywhere: its bar in 2, its code word in 4, its stairs below 1.",
     see: "weight",
@@ -117,7 +117,7 @@ class Guide {
       board.style.removeProperty("--guide");
       return void (this.asked && this.point(null));
     }
-    const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like, or pass on the link.";
+    const ask = gesture ? `${GESTURES.indexOf(gesture) + 1} of ${GESTURES.length}: ${gesture.ask(state)}` : "That was all. Go on as you like.";
     write(place.querySelector("[data-guide=said]"), this.said);
     write(place.querySelector("[data-guide=ask]"), ask);
     place.querySelector("[data-guide=skip]").textContent = gesture ? "Skip" : "Close";

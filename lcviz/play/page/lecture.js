@@ -106,7 +106,7 @@ class Lecture {
     const { card } = this;
     if (!card) return;
     const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
-    set(this.find("headline"), { style: `zoom: ${(1.5 * innerWidth) / 1280}` });
+    this.fitHeadline();
     // Drawn narrower, a flat picture and its words become larger.
     let zoom = 0;
     for (let drawnFor = natural; drawnFor >= NARROWEST * natural; drawnFor -= 20) {
@@ -121,6 +121,14 @@ class Lecture {
       higher += Math.floor(height / zoom - card.getBoundingClientRect().height / zoom);
       set(card, { "data-higher": Math.max(higher, 0) });
       drawPictures();
+    }
+  }
+
+  /** Make the numbers as large as the column lets them be below the question. */
+  fitHeadline() {
+    for (let zoom = 1.5; zoom > 0.8; zoom -= 0.1) {
+      set(this.find("headline"), { style: `zoom: ${(zoom * innerWidth) / 1280}` });
+      if (board.scrollHeight <= board.clientHeight) break;
     }
   }
 
@@ -149,6 +157,7 @@ class Lecture {
   speak() {
     const sentence = this.bar.querySelector("p");
     sentence.hidden = !sentence.hidden;
+    this.fitHeadline();
   }
 
   /** Act on a key; returns whether it was for the lecture. isFree: whether nothing else needs arrows. @param {string} key @param {boolean} isFree */

@@ -95,7 +95,8 @@ function drawAll(svg, data, width, send) {
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
   const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - right);
-  const said = placedMarks(data.marks, x, width);
+  const words = [...data.marks, { step: x1, text: groupedNumber(x1), end: true }];
+  const said = placedMarks(words, x, width);
   const top = said.some((place) => place?.above) ? ABOVE : 8;
   const y = (value) => top + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 6 - top);
   const [grid, marks, lines, names, hover] = svg.children;
@@ -116,13 +117,13 @@ function drawAll(svg, data, width, send) {
   );
   each(
     marks,
-    data.marks,
+    words,
     () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
     (g, mark, i) => {
       const [rule, text, title] = g.children;
       const stroke = mark.strong ? "var(--orange)" : "var(--grey)";
-      set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke });
-      set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3 });
+      set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke, visibility: mark.end ? "hidden" : null });
+      set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3, class: mark.end ? "faint" : null });
       text.textContent = said[i] ? mark.text : "";
       title.textContent = said[i] ? "" : mark.text;
     },
@@ -190,7 +191,7 @@ function placedMarks(marks, x, width) {
     const half = 3.1 * mark.text.length;
     const at = Math.min(Math.max(x(mark.step), LEFT + half), width - half);
     const free = (above) => !taken.some((other) => other.above === above && Math.abs(other.x - at) < other.half + half + 4);
-    const above = [Boolean(mark.above), !mark.above].find(free);
+    const above = [Boolean(mark.above), ...(mark.end ? [] : [!mark.above])].find(free);
     if (above === undefined) return null;
     taken.push({ x: at, half, above });
     return taken.at(-1);

@@ -167,8 +167,10 @@ function ask(page, { picture, question }, place) {
     make("legend", {}, question.text),
     ...question.options.map((option) => make("label", {}, make("input", { type: "radio", name: `learn-${picture}` }), option)),
   ]);
-  labels.forEach(({ firstChild: input }, i) => {
+  labels.forEach((label, i) => {
+    const input = label.firstChild;
     input.checked = i === answers[picture];
+    set(label, { "data-verdict": input.checked && (i === question.right ? "✓" : "✗") });
     input.onclick = () => {
       page.heard.add(picture);
       page.change({ answers: { ...answers, [picture]: i } });

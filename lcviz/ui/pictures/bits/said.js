@@ -79,7 +79,7 @@ function bitsSentence({ nbytes, n, table, shared, moments, weights_nbytes: weigh
   }
   const code = shared?.a_title ?? { own: "its own code table", last: "the last code table", none: "no code table" }[table];
   const less = shared ? "What changes together takes" : "Runs of zeros take";
-  const beats = coder !== "huffman" && (sizes[coder] ?? 0) < entropy ? ` ${less} less than the entropy of single values.` : "";
+  const beats = coder !== "huffman" && nbytesText(sizes[coder] ?? 0) !== nbytesText(entropy) && (sizes[coder] ?? 0) < entropy ? ` ${less} less than the entropy of single values.` : "";
   return `${whole}, ${significant(n ? (8 * nbytes) / n : 0)} bits per parameter, with ${code}.${beats}`;
 }
 
