@@ -52,9 +52,11 @@ SENTENCES = {
         "environment variable `{lcviz.server.allowed_paths:FOLDERS}` names folders",
         "| runs | {lcviz.server.runs:MAX_RUNS}, the example not counted | a stopped run "
         "whose visitors have had no page open for {lcviz.server.runs:IDLE_SECONDS / 60!w} minutes",
+        "the {lcviz.server.runs:MAX_RUNS} that trained last, for "
+        "{lcviz.server.runs:STORED_SECONDS / 3600} hours since their last checkpoint",
         "{lcviz.run.saved_steps:CODES_BUDGET >> 20} MiB of codes and "
         "{lcviz.run.saved_steps:STATES_BUDGET >> 20} MiB of states of its newest steps, "
-        "a {lcviz.run.saved_steps:IN_MEMORY!w} of both in memory",
+        "on disk, a {lcviz.run.saved_steps:IN_MEMORY!w} of both also in memory",
         "{lcviz.ui.session:1 / POLL_SECONDS!w} a second for the first "
         "{lcviz.ui.session:LIVELY_SECONDS} s of training, then one every "
         "{lcviz.ui.session:LATER_POLL_SECONDS} to {lcviz.ui.session:MOST_POLL_SECONDS} s; "
