@@ -175,10 +175,11 @@ def test_an_entry_that_is_not_whole(tmp_path: Path, lost: int) -> None:
     os.truncate(tmp_path / "journal", os.stat(tmp_path / "journal").st_size - lost)
     after = Journal(tmp_path / "journal")
     assert list(after.entries()) == ["one"]
-    after.add("three")
+    for entry in ("abc", "three"):
+        after.add(entry)
     again = Journal(tmp_path / "journal")
     for entry in again.entries():
-        if entry == "three":
-            break  # of no use
-    again.add("four")
-    assert list(Journal(tmp_path / "journal").entries()) == ["one", "four"]
+        if entry == "abc":
+            break  # of no use, and what follows neither
+    again.add("xyz")
+    assert list(Journal(tmp_path / "journal").entries()) == ["one", "xyz"]
