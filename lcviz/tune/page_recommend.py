@@ -11,6 +11,7 @@ import streamlit as st
 from codec.inspect import DEFAULT_DISTANCE
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
+from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
 from lcviz.text import CODER_NAMES, kept_text
@@ -20,7 +21,7 @@ from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.live_settings import checkpoint_parameters, own_training
 from lcviz.ui.widgets import Limits
 
-from .answer import Answer, answer, described
+from .answer import basis, default_of, described, headline
 from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
@@ -90,11 +91,6 @@ def _recorded(request: SweepRequest) -> None:
     _answer(request, recorded())
 
 
-def recommended(candidates: Candidates) -> Answer:
-    """The answer for the default target and limit."""
-    return answer(candidates, "rework", LIMITS["rework"].default)
-
-
 def _texts(request: SweepRequest, view: View[Candidates]) -> ControlTexts:
     n = len(request.sweep.candidate_settings)
     return ControlTexts(
@@ -125,28 +121,27 @@ def _answer(request: SweepRequest, candidates: Candidates) -> None:
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        best = _answer_to_target(candidates, sweep.candidate_settings)
-        if request.files is not None and best.default is not None:
-            st.markdown(f"The codec's default, {described(best.default)}.")
-        tuned, valid = best.tuned, not math.isnan(best.tuned.most)
+        tuned = _tuned(candidates, sweep.candidate_settings)
+        if request.files is not None and (default := default_of(tuned)) is not None:
+            st.markdown(f"The codec's default, {described(default)}.")
+        valid = not math.isnan(tuned.most)
         if tuned.recommended:
-            _use(request, tuned.recommended, best.closer)
+            _use(request, tuned.recommended)
         elif valid:
             st.warning(tuned.because, icon=":material/search_off:")
-    headline = best.headline if valid else QUESTION
     why = tuned.because if valid and tuned.recommended else None
-    title.title(f"Tune: {headline}", anchor=False, help=why)
-    notes = f"{tuned.left_out}{best.basis}"
+    title.title(f"Tune: {headline(tuned) if valid else QUESTION}", anchor=False, help=why)
+    notes = f"{tuned.left_out}{basis(tuned)}"
     title.caption(f"{request.about}{'.' * bool(notes)}{notes}", help=MEASURED)
     by_distance = candidates[0].rework is None or tuned.target == "distance"
     with right:
         measure = "distance" if by_distance else "rework"
-        widgets.show(frontier_panel(tuned, measure, sweep.unit, best.closer), "frontier")
+        widgets.show(frontier_panel(tuned, measure, sweep.unit), "frontier")
     widgets.tables_toggle()
 
 
-def _answer_to_target(candidates: Candidates, candidate_settings: Sequence[Setting]) -> Answer:
-    """The answer to the target and limit that a visitor chooses.
+def _tuned(candidates: Candidates, candidate_settings: Sequence[Setting]) -> Tuned:
+    """The recommendation for the target and limit that a visitor chooses.
 
     If the limit is not valid, it is not a number, and nothing is recommended.
     """
@@ -158,37 +153,29 @@ def _answer_to_target(candidates: Candidates, candidate_settings: Sequence[Setti
         default=next(iter(targets)),
         key=f"tune_want_{knows_loss}",
         help="Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one "
-        "training can tell. Of the bits x that keep the limit, those with the fewest bytes are "
-        "recommended; of those that fit into a size, the one that loses least. For own "
-        "files, settings of all kinds are compared.",
+        "training can tell. Of the settings that keep the limit, the one with the fewest bytes "
+        "is recommended; of those that fit into a size, the one that loses least.",
     )
     most = _most(target)
     if most is None:  # all settings are drawn, without a limit
-        tuned = answer(candidates, target, LIMITS[target].default, candidate_settings).tuned
-        return Answer(replace(tuned, recommended=None, most=math.nan))
-    return answer(candidates, target, most, candidate_settings)
+        tuned = choose(candidates, target, LIMITS[target].default, candidate_settings)
+        return replace(tuned, recommended=None, most=math.nan)
+    return choose(candidates, target, most, candidate_settings)
 
 
-def _use(request: SweepRequest, best: Candidate, closer: Candidate | None) -> None:
-    """Links that open Live with these settings, and the code for another training."""
-    _live_link(request, best, "Use it on Live")
+def _use(request: SweepRequest, best: Candidate) -> None:
+    """A link that opens Live with this setting, and the code for another training."""
     setting = request.in_steps(best.setting)
-    if request.run is not None:
-        st.markdown(f":small[{changes(setting, request.run.settings)}]")
-    if closer is not None:
-        st.markdown(f"And with no more bytes, closer: **{described(closer)}**.")
-        _live_link(request, closer, f"Use the {closer.setting.coding.target} on Live")
-    own_training(setting)
-
-
-def _live_link(request: SweepRequest, candidate: Candidate, label: str) -> None:
     st.page_link(
         navigation.page("live"),
-        label=label,
+        label="Use it on Live",
         icon=":material/monitoring:",
         help="With the training that it was found for." if request.training else None,
-        query_params=request.training | checkpoint_parameters(request.in_steps(candidate.setting)),
+        query_params=request.training | checkpoint_parameters(setting),
     )
+    if request.run is not None:
+        st.markdown(f":small[{changes(setting, request.run.settings)}]")
+    own_training(setting)
 
 
 def _most(target: str) -> float | None:

@@ -25,7 +25,6 @@ _FRONTIER = {
 _TRIED = {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}
 _MARK = {"symbol": "diamond", "size": 16, "color": VERMILION}
 _BEST = {"mode": "markers", "marker": _MARK}
-_CLOSER = _BEST | {"marker": _MARK | {"symbol": "diamond-open", "line": {"width": 3}}}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
 SURE = "95 of 100 below"  # the meaning of a bound, in words
 LIMIT = "your limit, kept in 95 of 100"
@@ -35,14 +34,13 @@ MEASURES = {
 }
 
 
-def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | None = None) -> Panel:
+def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     """Bytes against distance or rework, and the limit.
 
     The losses drawn are bounds that 95 of 100 other failures stay below. If the target is a size,
     the bytes are such bounds, too. The limit is compared with these bounds.
 
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
-    closer: another setting to mark.
     """
     value = _VALUES[measure]
     of_size = tuned.target == "size"
@@ -57,7 +55,6 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
     for name, points, style in (
         ("tried", drawn, _TRIED),
         ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
-        ("closer", [c for c in drawn if c is closer], _CLOSER),
         ("recommended", [c for c in drawn if c is tuned.recommended], _BEST),
     ):
         if points:
@@ -88,7 +85,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str, closer: Candidate | No
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
         "line of the Pareto frontier and a dashed line at the limit.",
-        frontier_table(tuned, unit, closer),
+        frontier_table(tuned, unit),
     )
 
 
@@ -102,18 +99,18 @@ def _limit_line(
     return go.Scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
 
 
-def frontier_table(tuned: Tuned, unit: str, closer: Candidate | None = None) -> pd.DataFrame:
-    """The Pareto frontier of bytes, distance and rework, the recommended setting, a closer one.
+def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
+    """The Pareto frontier of bytes, distance and rework, and the recommended setting.
 
     Columns are means, and bounds that 95 of 100 other checkpoints or failures stay below.
     """
-    advised = {id(closer): "closer", id(tuned.recommended): "→"}
-    rows = [c for c in tuned.candidates if c in tuned.frontier or id(c) in advised]
+    best = tuned.recommended
+    rows = [c for c in tuned.candidates if c in tuned.frontier or c is best]
     knows_loss = any(c.rework is not None for c in rows)
     table = pd.DataFrame(
         [
             {
-                "advised": advised.get(id(c), ""),
+                "advised": "→" if c is best else "",
                 f"for every {unit}": f"{100 * c.rate:.3f} %",
                 "a checkpoint": percent_text(c.share),
                 f"a checkpoint, {SURE}": percent_text(c.share_bound),

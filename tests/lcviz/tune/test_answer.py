@@ -1,17 +1,15 @@
-"""The recommendation: bits first, then what comes closer with as many bytes."""
+"""The recommendation in words."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-import pytest
-
 from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import choose
-from lcviz.tune.answer import answer, described
+from lcviz.tune.answer import basis, default_of, described, headline
 from lcviz.tune.recorded import recorded
 
 BITS = Candidate(
@@ -27,69 +25,43 @@ def budget(share: float, rework: float, distance: float = 0.1, kept: float = 0.0
     return replace(BITS, setting=setting, share=share, rework_bound=rework, distance_bound=distance)
 
 
-def test_bits_first_and_what_comes_closer() -> None:
-    """A budget that is cheaper is not recommended; of those closer, the closest is named."""
-    near, nearer = budget(0.0153, 0.4), budget(0.015, 0.3)
-    others = (budget(0.01, 0.6), near, nearer, budget(0.02, 0.1))
-    found = answer((*others, BITS), "rework", 3.0)
-    assert found.tuned.recommended is BITS
-    assert found.closer is nearer
-    assert found.headline == (
+def test_the_recommended_one_is_the_best() -> None:
+    """Whatever it keeps: bits have no precedence, and the codec's default is named beside it."""
+    default = replace(budget(0.015, 0.1), setting=Setting(Coding.safe(), 1))
+    cheapest = budget(0.01, 0.6)
+    tuned = choose((BITS, budget(0.02, 0.1), cheapest, default), "rework", 3.0)
+    assert (tuned.recommended, default_of(tuned)) == (cheapest, default)
+    assert headline(tuned) == (
+        "budget 2.00 % meets the limit: 1 % of float32, a crash costs at most 0.6 iterations"
+    )
+    assert headline(choose((BITS, budget(0.02, 0.6)), "rework", 3.0)) == (
         "x = 3 bits meets the limit: 1.5 % of float32, a crash costs at most 0.5 iterations"
     )
-    assert found.tuned.because.startswith("In bits: 3 bits, ")
-    assert answer((BITS, budget(0.01, 0.6)), "rework", 3.0).closer is None
-
-
-@pytest.mark.parametrize(("target", "most"), [("distance", 0.2), ("size", 0.05)])
-def test_closer_is_measured_by_what_was_asked_for(target: str, most: float) -> None:
-    by_distance, by_rework = budget(0.01, 0.6, 0.05), budget(0.01, 0.3, 0.15)
-    found = answer((BITS, by_distance, by_rework), target, most)
-    assert found.closer is (by_distance if target == "distance" else by_rework)
-
-
-def test_where_no_bits_meet_the_limit() -> None:
-    other = budget(0.03, 0.2)
-    found = answer((BITS, other), "rework", 0.3)
-    assert found.tuned.recommended is other
-    assert found.closer is None
-    assert found.headline == (
-        "no number of bits meets the limit, budget 2.00 % does: 3 % of float32, a crash costs "
-        "at most 0.2 iterations"
-    )
-    assert answer((BITS, other), "rework", 0.1).headline == "no tested setting meets this limit"
-    alone = answer((other,), "rework", 0.3)
-    assert alone.tuned.recommended is other
+    none = choose((BITS,), "rework", 0.1)
+    assert (headline(none), default_of(none)) == ("no tested setting meets this limit", None)
 
 
 def test_of_the_example() -> None:
-    found = answer(recorded(), "rework", 3.0)
-    best = found.tuned.recommended
+    """No other setting that was tried is better: neither cheaper nor, as cheap, closer."""
+    tuned = choose(recorded(), "rework", 3.0)
+    best = tuned.recommended
     assert best is not None
-    assert best.setting.coding.by_bits
-    cheaper = [c for c in recorded() if c.setting.coding.by_bits and c.rate < best.rate]
-    assert all(not c.meets("rework", 3.0) for c in cheaper)
-    assert found.tuned.candidates == choose(recorded(), "rework", 3.0).candidates
-    assert not found.basis  # ten failures
+    assert all(c.rate >= best.rate for c in recorded() if c.meets("rework", 3.0))
+    assert best in tuned.frontier
+    assert not basis(tuned)  # ten failures
 
 
 def test_of_files() -> None:
-    """They are often far apart: bits have no precedence, and the codec's default is there."""
-    default = replace(budget(0.015, 0, 0.3), setting=Setting(Coding.safe(), 1))
-    one, best, safe = (
-        replace(c, rework=None, rework_bound=None) for c in (BITS, budget(0.01, 0, 0.3), default)
-    )
-    found = answer((one, best, safe), "distance", 0.3)
-    assert (found.tuned.recommended, found.closer, found.default) == (best, None, safe)
-    assert found.headline == (
+    best = replace(budget(0.01, 0, 0.3), rework=None, rework_bound=None)
+    assert headline(choose((best,), "distance", 0.3)) == (
         "budget 2.00 % meets the limit: 1 % of float32, distance at most 30.00 %"
     )
 
 
 def test_few_failures_are_told() -> None:
     few = replace(BITS, distance=Mean(0.08, 0.1, 2))
-    assert "rests on 2 failures" in answer((few,), "rework", 3.0).basis
-    assert "rests on 2 failures" in answer((few,), "rework", 0.1).basis
+    for most in (3.0, 0.1):
+        assert "rests on 2 failures" in basis(choose((few,), "rework", most))
 
 
 def test_in_words() -> None:

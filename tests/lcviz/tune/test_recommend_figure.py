@@ -60,12 +60,6 @@ def test_rework(check_figure: Check) -> None:
     assert panel.table["advised"].tolist() == ["", "", "→", ""]
 
 
-def test_a_closer_one_is_marked(check_figure: Check) -> None:
-    panel = frontier_panel(choose(SEVERAL, "rework", 2.0), "rework", "iteration", SEVERAL[2])
-    assert points(check_figure(panel))["closer"] == [(3, 7.5)]
-    assert panel.table["advised"].tolist() == ["", "", "closer", "→", ""]
-
-
 @pytest.mark.parametrize("most", [0.1, 0.9, 3.0, 25.0])
 def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) -> None:
     """Where people look: 3 iterations once had a point below the line that was cheaper."""
