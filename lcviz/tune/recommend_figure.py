@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.tuner import Tuned
-from lcviz.text import percent_text, plural
+from lcviz.text import kept_text, percent_text, plural
 from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
 
 Value = Callable[[Candidate], float]
@@ -24,7 +24,7 @@ _FRONTIER = {
 }
 _TRIED = {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}
 _MARK = {"symbol": "diamond", "size": 16, "color": VERMILION}
-_BEST = {"mode": "markers", "marker": _MARK}
+_BEST = {"mode": "markers+text", "marker": _MARK, "textposition": "top right"}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
 SURE = "95 of 100 below"  # the meaning of a bound, in words
 LIMIT = "your limit, kept in 95 of 100"
@@ -63,7 +63,9 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
                 x=[round(nbytes(c), 5) for c in points],
                 y=[round(value(c), 5) for c in points],
                 customdata=[c.setting.text(unit) for c in points],
+                text=[f"<b>{kept_text(c.setting.coding)}</b>" for c in points],
                 cliponaxis=False,
+                showlegend=False,
                 hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
                 **style,
             )
@@ -96,7 +98,17 @@ def _limit_line(
     along = list(map(value if tuned.target == "size" else nbytes, drawn))
     ends, at = [min(along), max(along)], [100 * tuned.most] * 2
     x, y = (at, ends) if tuned.target == "size" else (ends, [tuned.most] * 2)
-    return go.Scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
+    return go.Scatter(
+        name=LIMIT,
+        x=x,
+        y=y,
+        mode="lines+text",
+        text=["", LIMIT] if tuned.target == "size" else [LIMIT, ""],  # where no settings are
+        textposition="bottom right",
+        line=_LIMIT,
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:

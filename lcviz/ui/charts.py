@@ -30,7 +30,7 @@ INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is 
 BEHIND = {"light": "rgba(255,255,255,0.85)", "dark": "rgba(23,22,20,0.85)"}
 
 GRID = "rgba(128,128,128,0.25)"
-_SIDES = {"l": 64, "r": 24, "t": 44, "b": 52}
+_SIDES = {"l": 52, "r": 24, "t": 44, "b": 52}
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,37 @@ class Panel:
 
 
 def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
-    """An empty figure in the common style: explicit margins, legend on top, all values at one x.
+    """An empty figure in the common style: explicit margins, all values at one x.
 
-    x, y: names of the axes. sides: margins in pixels, where they differ: l, r, t, b.
+    x, y: names of the axes; that of y stands above it, and is not turned. sides: margins in pixels,
+    where they differ: l, r, t, b.
     """
     lines = {"gridcolor": GRID, "zeroline": False, "automargin": False}
-    return go.Figure(
+    margin = _SIDES | sides
+    figure = go.Figure(
         layout={
             "height": height,
-            "margin": _SIDES | sides,
+            "margin": margin,
             "hovermode": "x unified",
-            "legend": {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
+            "legend": {"orientation": "h", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"},
             "xaxis": lines | {"title": {"text": x, "standoff": 8}},
-            "yaxis": lines | {"title": {"text": y, "standoff": 8}},
+            "yaxis": lines,
         }
     )
+    if y:
+        figure.add_annotation(
+            text=y,
+            showarrow=False,
+            xref="paper",
+            x=0,
+            xanchor="left",
+            xshift=8 - margin["l"],
+            yref="paper",
+            y=1,
+            yanchor="bottom",
+            yshift=6,
+        )
+    return figure
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:

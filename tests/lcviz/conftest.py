@@ -281,6 +281,7 @@ def _check_figure(panel: Panel) -> dict[str, Any]:
         assert all(dyed[axis]["tickfont"]["color"] == ink for axis in axes)
         assert all(dyed[axis]["title"]["font"]["color"] == ink for axis in axes)
         assert all(note["font"]["color"] == ink for note in dyed.get("annotations", []))
+        assert not dyed["yaxis"]["title"].get("text")  # it would be turned
         assert dyed["legend"]["font"]["color"] == ink
         if "coloraxis" in dyed:
             assert dyed["coloraxis"]["colorbar"]["tickfont"]["color"] == ink

@@ -43,7 +43,8 @@ def test_every_point_is_picked_as_what_it_shows(check_figure: Check) -> None:
     assert picked(len(lines), 0, all_settings()) is None
     assert (a["x"], a["y"]) == ([9.8], [16.0])
     assert (b["x"], b["y"]) == ([5.0], [2.0])
-    notes = [(n["text"], n["x"]) for n in figure["layout"]["annotations"]]
+    name, *notes = [(n["text"], n["x"]) for n in figure["layout"]["annotations"]]
+    assert name == ("distance, %", 0)
     assert notes == [("<b>A</b>", math.log10(9.8)), ("<b>B</b>", math.log10(5))]
     assert len({(line["marker"]["symbol"], line["line"]["dash"]) for line in lines}) == 6
     assert lines[0]["text"] == ["1", "2", "3", "4", "5", "6", "7", "8", "all"]
@@ -55,7 +56,7 @@ def test_the_same_twice_is_one_mark_and_close_points_one_label(check_figure: Che
     close = {v: replace(trial, nbytes=1000) for v, trial in TRIED.items()}
     two = Coding(2), close[Coding(2)]
     figure = check_figure(compare_panel(DELTA, close, {"A": two, "B": two}))
-    assert [n["text"] for n in figure["layout"]["annotations"]] == ["<b>A, B</b>"]
+    assert [n["text"] for n in figure["layout"]["annotations"][1:]] == ["<b>A, B</b>"]
     assert figure["data"][0]["text"] == ["1", *8 * [""]]
 
 
@@ -65,7 +66,7 @@ def test_distances_that_are_nothing_or_not_finite(check_figure: Check, bad: floa
     a, b = ((coding, some[coding]) for coding in (Coding(1), Coding(2)))
     figure = check_figure(compare_panel(DELTA, some, {"A": a, "B": b}))
     assert figure["data"][0]["y"] == [None, *8 * [0.001]]
-    assert [n["text"] for n in figure["layout"]["annotations"]] == ["<b>B</b>"]
+    assert [n["text"] for n in figure["layout"]["annotations"][1:]] == ["<b>B</b>"]
 
 
 def test_what_b_costs_and_gains() -> None:
