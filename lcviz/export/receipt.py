@@ -3,8 +3,8 @@
     {"receipt": 1, "of": "run", "archive": {"file": …, "sha256": …}, "records": […], …}
 
 It is no signature: whoever changes the archive can write another receipt. It shows two honest
-people whether they have the same bytes. That an archive was made from what its receipt says, only
-making it again would show.
+people whether they have the same bytes. Only training again could show that the archive was made from
+what its receipt says.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
         interval = "iteration" if n == 1 else f"{n} iterations"
         whole = " with the optimizer" if settings.get("optimizer_state") else ""
         if steps := settings["resumed_at"]:
-            whole += f"; killed, and restarted from step {enumerated(list(map(str, steps)))}"
+            whole += f"; restarted from step {enumerated(list(map(str, steps)))}"
         data = receipt["data"]
         facts["Training"] = (
             f"{_OPTIMIZERS.get(optimizer, optimizer)}, learning rate {settings['lr']:g}{momentum}, "

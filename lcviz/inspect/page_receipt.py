@@ -98,7 +98,7 @@ def _verdict(receipt: Receipt, mismatches: Sequence[str]) -> None:
         st.success(
             f"As the receipt says: {plural(records, 'record')}, {plural(steps, 'step')}, all "
             f"digests, sizes and settings match, to the last byte of the archive. "
-            "What the chain was made from, no receipt proves.",
+            "A receipt cannot prove what the chain was made from.",
             icon=":material/verified:",
         )
         return

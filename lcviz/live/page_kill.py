@@ -194,7 +194,14 @@ def _unsaved_text(snapshot: Snapshot, kill: Kill) -> str:
 
 def _resumed_here(snapshot: Snapshot, kill: Kill) -> bool:
     """Whether the run had resumed from this step: what it left out was gone before the crash."""
-    return any(earlier.step == kill.step for earlier in snapshot.kills[:-1])
+    return kill.step in _resumed_before(snapshot)
+
+
+def _resumed_before(snapshot: Snapshot) -> set[int]:
+    """The steps from which the run had resumed before its newest crash."""
+    kill = snapshot.kills[-1]
+    restarts = {s for s in snapshot.restarts if snapshot.status in DEAD or s < kill.step}
+    return restarts | {earlier.step for earlier in snapshot.kills[:-1]}
 
 
 def _gone_and_left(snapshot: Snapshot, kill: Kill, run: Run) -> str:
@@ -269,7 +276,7 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
         OnDisk("lc", chain=run.path, newest=kill.step, whole=s.optimizer_state),
         sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas),
         kill.last_fingerprint,
-        frozenset(k.step for k in snapshot.kills[:-1]),
+        frozenset(_resumed_before(snapshot)),
     )
 
 

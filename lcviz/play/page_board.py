@@ -80,7 +80,7 @@ def mount_run(
     """Show the board with a run on this server.
 
     Args:
-        run_id: Another run has another board: nothing of the one before stays.
+        run_id: A part of the component's key: a new run begins with an empty board.
         pictures: Place on the board -> facts of its picture.
         state: interval and last, of the run; newest, a step; shown, the step of the pictures; step,
             the one that was chosen, None for the newest; carries.

@@ -21,14 +21,13 @@ class LiveModel:
     """The objects that train and save. The model belongs to the task.
 
     training: with the optimizer and its state. checkpointer: with the track. start: u₀, from which
-    distances are measured. saved, track: the model at the last save, and the track's model after
-    it. start, saved, track: name -> float32. whole: whether checkpoints hold the optimizer's state.
+    distances are measured. track: the track's model after the last save. start, track: name ->
+    float32. whole: whether checkpoints hold the optimizer's state.
     """
 
     training: demo_models.Training
     checkpointer: codec.Checkpointer
     start: Arrays
-    saved: Arrays
     track: Arrays
     whole: bool
 
@@ -44,7 +43,7 @@ def new_model(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     if settings.optimizer_state:
         training.begin_optimizer()
     start, checkpointer = arrays_of(task), _checkpointer(settings, path)
-    return LiveModel(training, checkpointer, start, start, start, settings.optimizer_state)
+    return LiveModel(training, checkpointer, start, start, settings.optimizer_state)
 
 
 def restarted_model(task: Task, settings: RunSettings, path: Path) -> LiveModel:
@@ -65,8 +64,8 @@ def restarted_model(task: Task, settings: RunSettings, path: Path) -> LiveModel:
         checkpointer.close()
         forget_model(task)
         raise
-    live, first = arrays_of(task), copy_arrays(to_arrays(start, layout_of(start)))
-    return LiveModel(training, checkpointer, first, live, live, settings.optimizer_state)
+    track, first = arrays_of(task), copy_arrays(to_arrays(start, layout_of(start)))
+    return LiveModel(training, checkpointer, first, track, settings.optimizer_state)
 
 
 def forget_model(task: Task) -> None:

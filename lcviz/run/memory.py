@@ -1,6 +1,6 @@
 """Storage for the steps of a run: on disk, where it outlasts the process; the newest in memory.
 
-Files are pickles in a folder that only this user can write.
+Files hold pickles: the caller passes a folder that only this user can write to.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from lcviz.lab.anatomy import Alphabet
 
@@ -27,9 +28,9 @@ T = TypeVar("T")
 class NewestSteps(Generic[T]):
     """Values by step; the oldest are dropped when all take too much. Not thread-safe.
 
-    budget: most bytes of all values. in_memory: most bytes of those in memory; each is on disk,
-    too, in a file of its own. The newest value always stays in memory, however large; on disk it is
-    only if it fits the budget and can be written. folder: of the files; what is there is read.
+    budget: most bytes of all values. in_memory: most bytes of those in memory. Each value is also
+    in a file of its own, unless it cannot be written. The newest one always stays, in memory too,
+    however large it is. folder: of the files; those that are there are stored steps already.
     """
 
     def __init__(self, budget: int, in_memory: int, folder: Path) -> None:
@@ -37,10 +38,10 @@ class NewestSteps(Generic[T]):
         self._values: dict[int, T] = {}  # of those in memory
         self._folder = folder
         files = [path for path in folder.glob("*") if path.name.isdecimal()]
-        # Of all stored steps, in order.
-        self._nbytes = {
-            int(p.name): p.stat().st_size for p in sorted(files, key=lambda p: int(p.name))
-        }
+        files.sort(key=lambda path: int(path.name))
+        self._nbytes = {int(path.name): path.stat().st_size for path in files}  # of all, in order
+        if files and (newest := self.get(step := int(files[-1].name))) is not None:
+            self._values[step] = newest
 
     def add(self, step: int, value: T, nbytes: int) -> None:
         """Store the value of a step. nbytes: its size."""
@@ -48,8 +49,7 @@ class NewestSteps(Generic[T]):
         self._nbytes[step], self._values[step] = nbytes, value
         while sum(self._nbytes.values()) > self._budget and len(self._nbytes) > 1:
             self.drop(next(iter(self._nbytes)))
-        if nbytes <= self._budget:
-            self._write(step, value)
+        self._write(step, value)
         while sum(map(self._nbytes.__getitem__, self._values)) > self._in_memory:
             oldest = next(iter(self._values))
             if oldest == step:
@@ -85,8 +85,8 @@ class NewestSteps(Generic[T]):
         if step in self._values or step not in self._nbytes:
             return self._values.get(step)
         try:
-            value: T = pickle.loads(self._file(step).read_bytes())  # only this object writes it
-        except OSError:  # another program has deleted the file
+            value: T = pickle.loads(self._file(step).read_bytes())  # the folder is private
+        except (OSError, EOFError, pickle.UnpicklingError):  # it is gone, or a power loss cut it
             self.drop(step)
             return None
         return value
@@ -103,21 +103,23 @@ class NewestSteps(Generic[T]):
 
 
 class Journal:
-    """A file to which entries are added: checkpoints, and what else can be pickled. Thread-safe.
+    """A file of entries: checkpoints, and what else can be pickled. Thread-safe.
 
     path: of the file. An entry that is not whole ends the journal; the next one takes its place.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._end = path, 0
+        self._file: IO[bytes] | None = None  # stays open: who shows a deleted run reads on
+        self._waiting = b""  # what could not be written yet
         self._lock = threading.Lock()
         self._recent: dict[int, tuple[Alphabet, ...]] = {}  # by offset
 
     def entries(self) -> Iterator[Any]:
-        """All entries of another process; of a checkpoint, alphabets are read on access.
+        """The entries that another process has left; of a checkpoint, alphabets are read on access.
 
-        The first one that the caller does not use makes room for new ones, with all behind it.
-        Raises OSError, or whatever an entry of other code raises.
+        If the caller stops early, the next `add` overwrites from the last yielded entry on. Raises
+        OSError, zlib.error, or whatever unpickling raises.
         """
         data = self._path.read_bytes()
         while (entry := _entry(data, self._end)) is not None:
@@ -126,23 +128,26 @@ class Journal:
                 stored = _StoredAlphabets(self, self._end, len(value.alphabets))
                 value = replace(value, alphabets=stored)
             yield value
-            self._end += _LENGTH + len(entry)  # if it is used: else the next one takes its place
+            self._end += _LENGTH + len(entry)
 
     def add(self, value: Any) -> Any:
         """Add an entry. Returns it, with alphabets that are read from the file on access.
 
-        If the disk is full nothing is added, and the entry is returned as it is.
+        While the disk is full, the entry waits for the next one, and is returned as it is.
         """
         entry = zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
         with self._lock:
+            offset = self._end + len(self._waiting)
+            self._waiting += len(entry).to_bytes(_LENGTH, "little") + entry
             try:
-                with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                    file.seek(self._end)
-                    file.truncate()
-                    file.write(len(entry).to_bytes(_LENGTH, "little") + entry)
+                file = self._opened()
+                file.seek(self._end)
+                file.truncate()
+                if file.write(self._waiting) < len(self._waiting):
+                    return value
             except OSError:
                 return value
-            offset, self._end = self._end, self._end + _LENGTH + len(entry)
+            self._end, self._waiting = self._end + len(self._waiting), b""
             if isinstance(value, Checkpoint) and value.alphabets:
                 self._remember(offset, tuple(value.alphabets))
                 stored = _StoredAlphabets(self, offset, len(value.alphabets))
@@ -150,14 +155,21 @@ class Journal:
         return value
 
     def alphabets(self, offset: int) -> tuple[Alphabet, ...]:
-        """Those of the checkpoint whose entry begins there."""
+        """The alphabets of the checkpoint at this byte offset. Raises OSError."""
         with self._lock:
             if offset not in self._recent:
-                with self._path.open("rb") as file:
-                    file.seek(offset)
-                    entry = file.read(int.from_bytes(file.read(_LENGTH), "little"))
+                file = self._opened()
+                file.seek(offset)
+                entry = file.read(int.from_bytes(file.read(_LENGTH), "little"))
                 self._remember(offset, pickle.loads(zlib.decompress(entry)).alphabets)
             return self._recent[offset]
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
+        return self._file
 
     def _remember(self, offset: int, alphabets: tuple[Alphabet, ...]) -> None:
         self._recent[offset] = alphabets

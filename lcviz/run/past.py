@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +18,11 @@ from .snapshot import Kill, RunError, RunSettings
 
 @dataclass
 class Seconds:
-    """What a run has taken so far: training, measuring losses, both with saves, and waiting."""
+    """Seconds of a run so far.
+
+    train: in iterations. losses: measuring them. wall: in iterations, saves and measuring. idle:
+    waiting to keep the speed limit.
+    """
 
     train: float = 0.0
     losses: float = 0.0
@@ -28,8 +31,8 @@ class Seconds:
 
 
 @cache
-def _code() -> str:
-    """Of what the journal's entries are objects of."""
+def _code_digest() -> str:
+    """Digest of the packages whose objects the journal holds."""
     return "".join(map(source_digest, (codec, lab, run)))
 
 
@@ -38,7 +41,7 @@ class Begun:
     """The first entry of a run. code: digest of the code that wrote it."""
 
     settings: RunSettings
-    code: str = field(default_factory=_code)
+    code: str = field(default_factory=_code_digest)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Restarted:
 
 
 @dataclass
-class Past:
-    """A run as it is stored. restarts: the steps from which processes went on with it."""
+class StoredRun:
+    """A run as its process left it. restarts: the steps from which processes went on with it."""
 
     settings: RunSettings
     saved: SavedSteps
@@ -59,32 +62,30 @@ class Past:
     restarts: list[int]
 
     @classmethod
-    def read(cls, path: Path) -> Past:
-        """The past of the run with this chain, which then ends at the newest step that is known.
+    def recover(cls, path: Path) -> StoredRun:
+        """Load the run of this chain, and end the chain at its newest step in the journal.
 
-        A process may end between a save and its entry. Raises RunError if nothing is stored, or
-        other code wrote it; what `SavedSteps.take_over` does; codec.LccError.
+        A process may end between a save and its entry. Raises RunError if nothing is stored or
+        other code wrote it; codec.LccError, OSError, or whatever unpickling raises.
         """
         saved = SavedSteps(path.parent)
         steps = [entry.step for entry in codec.Chain(path).entries]
-        begun, *notes = saved.take_over(steps) or [None]
-        if not isinstance(begun, Begun) or begun.code != _code() or not saved.checkpoints:
+        begun, *notes = saved.load(steps) or [None]
+        if not isinstance(begun, Begun) or begun.code != _code_digest() or not saved.checkpoints:
             raise RunError("This run was begun by another version of the dashboard.")
         step = saved.newest.step
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RewoundWarning)
-            if (old := codec.rewind(path, step)) is not None:
-                shutil.rmtree(old)
-        saved.note(Restarted(step))
+            codec.rewind(path, step)
         return cls(
             begun.settings,
             saved,
             next((note for note in reversed(notes) if isinstance(note, Seconds)), Seconds()),
             [note for note in notes if isinstance(note, Kill)],
-            [*(note.step for note in notes if isinstance(note, Restarted)), step],
+            [note.step for note in notes if isinstance(note, Restarted)],
         )
 
     @property
     def step(self) -> int:
-        """The newest."""
+        """The newest saved step."""
         return self.saved.newest.step

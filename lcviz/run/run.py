@@ -17,7 +17,7 @@ from demo_models import Task
 
 from .controls import Controls
 from .live_model import LiveModel, forget_model, new_model, restarted_model
-from .past import Begun, Past, Seconds
+from .past import Begun, Restarted, Seconds, StoredRun
 from .saved_steps import SavedSteps
 from .snapshot import DEAD, NEXT, TRAINING, RunError, RunSettings, Snapshot, Status
 from .trainer import Trainer
@@ -26,14 +26,14 @@ from .trainer import Trainer
 class Run(Controls):
     """One training run with its chain on disk.
 
-    settings: see `RunSettings`. path: the chain directory, which must not exist yet; the run owns
-    it, and `close` deletes it. What pages show of its steps is stored beside it. saved: its steps.
-    past: of a run that goes on, see `reopened`. Raises RunError, demo_models.DataError or
-    codec.LccError for settings that cannot be used.
+    settings: see `RunSettings`. path: the chain directory, which must not exist, unless `past` is
+    given; the run owns it, and `close` deletes it. What pages show of its steps is stored beside
+    it. saved: its steps. past: the stored run to continue, see `reopened`. Raises RunError,
+    demo_models.DataError or codec.LccError for settings that cannot be used.
     """
 
     def __init__(
-        self, run_id: str, settings: RunSettings, path: Path, past: Past | None = None
+        self, run_id: str, settings: RunSettings, path: Path, past: StoredRun | None = None
     ) -> None:
         settings.check()
         super().__init__(settings.interval, settings.stop_after)
@@ -51,6 +51,8 @@ class Run(Controls):
             self._trainer.save()
         else:
             self._trainer, self.iteration = self._trainer_of(self._loaded()), past.step
+            self._restarts.append(past.step)
+            self.saved.note(Restarted(past.step))
             self.message = f"The server was restarted. This run goes on from step {past.step}."
         self._trainer.thread.start()
 
@@ -58,10 +60,10 @@ class Run(Controls):
     def reopened(cls, run_id: str, path: Path) -> Run:
         """The run of a process that has ended: paused at the newest step that is stored whole.
 
-        Raises RunError, demo_models.DataError, codec.LccError, OSError, or whatever a damaged file
-        leads pickle to.
+        Raises RunError, demo_models.DataError, codec.LccError, OSError, or whatever
+        unpickling a damaged file raises.
         """
-        return cls(run_id, (past := Past.read(path)).settings, path, past)
+        return cls(run_id, (past := StoredRun.recover(path)).settings, path, past)
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -142,7 +144,7 @@ class Run(Controls):
         self.become(Status.CLOSED)
 
     def end(self) -> None:
-        """End the thread, which may take as long as one iteration; `reopened` goes on."""
+        """End the thread, which may take as long as one iteration; the chain stays."""
         self.stop()
         with self._steering:
             self._trainer.thread.join()

@@ -38,15 +38,15 @@ class SavedSteps:
         self._states: NewestSteps[States] = newest(STATES_BUDGET, "states")
         self._journal = Journal(folder / JOURNAL)
 
-    def take_over(self, chain_steps: Sequence[int]) -> list[Any]:
-        """Read what another process has stored of a run, as far as it is what its chain has.
+    def load(self, chain_steps: Sequence[int]) -> list[Any]:
+        """Load what another process has left, up to the first step that is not the chain's next.
 
-        Returns all else that it has noted. Raises what `Journal.entries` does.
+        Returns the notes. Raises what `Journal.entries` does.
         """
         notes = []
         for entry in self._journal.entries():
             if isinstance(entry, Losses):
-                self.add_losses(entry, again=False)
+                self.add_losses(entry, write=False)
             elif not isinstance(entry, Checkpoint):
                 notes.append(entry)
             elif entry.step == next(iter(chain_steps[len(self._checkpoints) :]), None):
@@ -60,7 +60,7 @@ class SavedSteps:
         return notes
 
     def note(self, entry: Any) -> None:
-        """Store something that `take_over` returns to another process."""
+        """Store something that `load` returns to another process."""
         self._journal.add(entry)
 
     @property
@@ -101,11 +101,11 @@ class SavedSteps:
             # Last: another process shows a step with its states.
             self._checkpoints.append(self._journal.add(saved.checkpoint))
 
-    def add_losses(self, losses: Losses, *, again: bool = True) -> None:
-        """Add the losses of the newest step. again: also for another process."""
+    def add_losses(self, losses: Losses, *, write: bool = True) -> None:
+        """Add the losses of the newest step. write: also to the journal."""
         with self._lock:
             self._checkpoints[-1] = replace(self.newest, losses=losses)
-            if again:
+            if write:
                 self._journal.add(losses)
 
     def forget(self) -> None:

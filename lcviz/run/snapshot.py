@@ -203,7 +203,7 @@ class Snapshot:
     @property
     def resumed_at(self) -> tuple[int, ...]:
         """The steps that the run was restored from, rising."""
-        return tuple(sorted([*(kill.step for kill in self._survived), *self.restarts]))
+        return tuple(sorted({*(kill.step for kill in self._survived), *self.restarts}))
 
     @property
     def trained(self) -> int:

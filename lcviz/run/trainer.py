@@ -43,10 +43,10 @@ class Trainer:
     def save(self) -> None:
         """Save through the codec, take the delta apart, and measure losses if there is time.
 
-        At step 0 there always is, and at the first delta: without it nothing can be said.
+        The base and the first delta are always measured: a page needs a first loss.
         """
         saved = save_step(self.live, self._controls.iteration)
-        self.live.saved, self.live.track = saved.states.live, saved.track
+        self.live.track = saved.track
         self._steps.add(saved)
         share, spent = self._settings.loss_share, self._seconds
         has_time = share is None or spent.losses <= share * (spent.wall + spent.idle)
@@ -115,11 +115,12 @@ class Trainer:
     def _measure(self) -> None:
         """Measure the newest checkpoint on the probe, unless that is done already."""
         newest = self._steps.newest
-        if newest.losses:
+        states = self._steps.states(newest.step)
+        if newest.losses or states is None:
             return
         started = time.perf_counter()
         probe = self.live.training.task.probe_metric
-        live = probe(self.live.saved)
+        live = probe(states.live)
         restored = probe(self.live.track) if newest.kind == "delta" else live
         self._steps.add_losses(Losses(live[0], restored[0], live[1], restored[1]))
         self._seconds.losses += time.perf_counter() - started

@@ -1,6 +1,6 @@
 """All runs of this server, each with an id that nobody can guess; limited and cleaned up.
 
-A run outlasts its server. The first one that is asked for it afterwards goes on with it.
+A run outlasts its server: the next server that gets its link reopens it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,19 @@ _ID = re.compile("[0-9a-f]{24}")
 
 
 def secret_in(folder: Path) -> bytes:
-    """The secret of this user's servers, from which keys of runs follow; made if it is missing."""
+    """The secret from which the keys of all runs are derived; made if missing. Raises OSError."""
     path = folder / "secret"
     if not path.exists():
-        with tempfile.NamedTemporaryFile(dir=folder) as file:
+        descriptor, fresh = tempfile.mkstemp(dir=folder)
+        with open(descriptor, "wb") as file:
             file.write(secrets.token_bytes(32))
-            file.flush()
-            with contextlib.suppress(FileExistsError):  # another server was faster
-                os.link(file.name, path)
+        try:
+            os.link(fresh, path)
+        except FileExistsError:  # another server was faster
+            pass
+        except OSError:  # a disk without links
+            shutil.copyfile(fresh, path)
+        Path(fresh).unlink()
     return path.read_bytes()
 
 
@@ -56,7 +61,8 @@ class Runs:
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._folder, self._for_example = lasting_folder("runs"), TempFolder("example")
+        self._scratch = TempFolder("example")
+        self._folder = lasting_folder("runs") or self._scratch.path
         self._runs: dict[str, Run] = {}
         self._locks: dict[str, int | None] = {}  # of the runs' folders, by id
         self._secret = secret_in(self._folder)
@@ -97,13 +103,14 @@ class Runs:
                     self._runs.pop(old.id, None)
         if old is not None:
             self.close(old)
+        self._delete_old()
         return run
 
     def get(self, run_id: str | None) -> Run | None:
         """The run with that id, also one of a server that has ended; None if there is none."""
         with self._lock:
             run = self._runs.get(run_id or "")
-        if run is None and run_id and _ID.fullmatch(run_id) and (self._folder / run_id).is_dir():
+        if run is None and run_id and self.is_stored(run_id):
             with self._creating:
                 run = self._runs.get(run_id) or self._reopened(run_id)
         return run
@@ -133,9 +140,9 @@ class Runs:
         return run
 
     def _new(self, run_id: str, settings: RunSettings) -> Run:
-        folder = (self._for_example.path if run_id == EXAMPLE_ID else self._folder) / run_id
+        folder = (self._scratch.path if run_id == EXAMPLE_ID else self._folder) / run_id
         shutil.rmtree(folder, ignore_errors=True)  # left by an attempt that failed
-        folder.mkdir()
+        folder.mkdir(parents=True)
         lock = locked(folder)
         try:
             run = Run(run_id, settings, folder / CHAIN)
@@ -149,32 +156,36 @@ class Runs:
 
     def _reopened(self, run_id: str) -> Run | None:
         """A run of a server that has ended; None if it cannot go on here."""
-        folder, lock = self._folder / run_id, None
+        folder, run, lock = self._folder / run_id, None, None
         try:
             lock = locked(folder)
-            self._close_an_idle_run()
             run = Run.reopened(run_id, folder / CHAIN)
-        except (
-            Exception
-        ):  # another server has it, or this one is full; or it is damaged, or of other code
+            self._close_an_idle_run()
+        except Exception:
+            # It is in use by another server, damaged, or of other code; or this server is full.
+            if run is not None:
+                run.end()
             unlock(lock)
             return None
         with self._lock:
             self._runs[run_id], self._locks[run_id] = run, lock
         return run
 
+    def is_stored(self, run_id: str) -> bool:
+        """Whether there is a run of this id, which perhaps cannot be opened now."""
+        return bool(_ID.fullmatch(run_id)) and (self._folder / run_id).is_dir()
+
     def _delete_old(self) -> None:
         """Delete the runs of ended servers: after a day, or if there are too many."""
-        ages = {}
+        ended = []
         for journal in self._folder.glob(f"*/{JOURNAL}"):
-            with contextlib.suppress(OSError):  # another server deletes it just now
-                ages[journal.parent] = time.time() - journal.stat().st_mtime
-        for i, folder in enumerate(sorted(ages, key=ages.__getitem__)):
-            if ages[folder] > STORED_SECONDS or i >= MAX_RUNS:
-                with contextlib.suppress(OSError):  # a server has it, perhaps this one
-                    lock = locked(folder)
-                    shutil.rmtree(folder, ignore_errors=True)
-                    unlock(lock)
+            with contextlib.suppress(OSError):  # a server has it, perhaps this one
+                lock = locked(journal.parent)
+                ended.append((time.time() - journal.stat().st_mtime, journal.parent, lock))
+        for i, (age, folder, lock) in enumerate(sorted(ended)):
+            if age > STORED_SECONDS or i >= MAX_RUNS:
+                shutil.rmtree(folder, ignore_errors=True)
+            unlock(lock)
 
     def close(self, run: Run) -> None:
         """End a run and delete its chain; the example stays."""
@@ -191,7 +202,7 @@ class Runs:
         heap.give_back()
 
     def close_all(self) -> None:
-        """End every thread, before the process ends; the next server has the runs."""
+        """End every thread before the process exits. Runs stay on disk; the example is deleted."""
         with self._lock:
             runs, locks = list(self._runs.values()), list(self._locks.values())
             self._runs.clear()
@@ -202,7 +213,7 @@ class Runs:
             run.end()
         for lock in locks:
             unlock(lock)
-        self._for_example.close()
+        self._scratch.close()
 
     def _close_an_idle_run(self) -> None:
         """Close the longest unwatched idle run if the server is full. Raises RunError."""

@@ -1,7 +1,7 @@
-"""Folders of a server: for its time, which the next server removes if it was killed, or lasting.
+"""Temporary folders of a server. A TempFolder goes with it, or, after a kill, with the next server.
 
-They hold visitors' files, and runs. A folder is locked by the process that uses it, and the system
-drops the lock with the process.
+A lasting folder stays. They hold visitors' files, and runs. A folder is locked by the process that
+uses it, and the system drops the lock with the process.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ class TempFolder:
         self.close = weakref.finalize(self, _delete_and_unlock, locked(self.path), self.path)
 
 
-def lasting_folder(name: str) -> Path:
+def lasting_folder(name: str) -> Path | None:
     """This user's folder of that name among temporary files, which outlasts a server.
 
-    Where somebody else can write to it, or no such folder can be made, it is a new one.
+    None if it cannot be made, if others have any access to it, or on Windows.
     """
-    path = Path(tempfile.gettempdir(), f"lcviz-{name}-{getattr(os, 'getuid', lambda: 0)()}")
+    if sys.platform == "win32":
+        return None
+    path = Path(tempfile.gettempdir(), f"lcviz-{name}-{os.getuid()}")
     with suppress(OSError):
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
-        if stat.S_ISDIR(status.st_mode) and (
-            sys.platform == "win32" or (status.st_uid, status.st_mode & 0o77) == (os.getuid(), 0)
-        ):
+        own = (status.st_uid, status.st_mode & 0o77) == (os.getuid(), 0)
+        if stat.S_ISDIR(status.st_mode) and own:
             return path
-    return Path(tempfile.mkdtemp(prefix=f"lcviz-{name}-"))
+    return None
 
 
 def remove_abandoned() -> None:

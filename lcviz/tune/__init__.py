@@ -4,8 +4,8 @@ Reading order; each feature has a page_X.py on the screen, X.py that computes, X
 draws:
 
     page            the page and its two sections
-    page_recommend  many settings tried out on a training (in lab/tuner), and one chosen (there,
-                    too): answer words it, recommend_figure draws
+    page_recommend  many settings tried out on a training, and one chosen, both in lab/tuner:
+                    answer puts it into words, recommend_figure draws
     page_sweep      the controls that choose the training or files to try settings out on
     recorded        a recorded answer, shown until this server has its own
     page_compare    A, B and every setting on the newest checkpoint of the run on Live: compare

@@ -127,9 +127,16 @@ def own_run() -> Run | None:
     run_id = steerable.newest(remembered(_RUN))
     run = None if run_id == EXAMPLE_ID else all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
+        if all_runs().is_stored(run_id):
+            st.warning(
+                "The run in this link cannot be opened now: another server has it, this one is "
+                "full, or the dashboard has changed since. Reload the page to try again.",
+                icon=":material/link_off:",
+            )
+            return None  # the link stays
         st.warning(
-            "The run in this link is no longer on this server: it was reset, made room for "
-            "another, or nobody came back to it for a day. This page now shows the example.",
+            "The run in this link is no longer on this server: it was reset, gave its place to "
+            "another run, or is older than a day. This page now shows the example.",
             icon=":material/link_off:",
         )
     look_at(run)

@@ -52,8 +52,8 @@ SENTENCES = {
         "environment variable `{lcviz.server.allowed_paths:FOLDERS}` names folders",
         "| runs | {lcviz.server.runs:MAX_RUNS}, the example not counted | a stopped run "
         "whose visitors have had no page open for {lcviz.server.runs:IDLE_SECONDS / 60!w} minutes",
-        "the {lcviz.server.runs:MAX_RUNS} that trained last, for "
-        "{lcviz.server.runs:STORED_SECONDS / 3600} hours since their last checkpoint",
+        "the {lcviz.server.runs:MAX_RUNS} with the newest checkpoints, if these are younger than "
+        "{lcviz.server.runs:STORED_SECONDS / 3600} hours",
         "{lcviz.run.saved_steps:CODES_BUDGET >> 20} MiB of codes and "
         "{lcviz.run.saved_steps:STATES_BUDGET >> 20} MiB of states of its newest steps, "
         "on disk, a {lcviz.run.saved_steps:IN_MEMORY!w} of both also in memory",

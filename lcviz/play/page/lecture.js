@@ -124,7 +124,7 @@ class Lecture {
     }
   }
 
-  /** Make the numbers as large as the column lets them be below the question. */
+  /** Enlarge the headline as far as the column has room. */
   fitHeadline() {
     for (let zoom = 1.5; zoom > 0.8; zoom -= 0.1) {
       set(this.find("headline"), { style: `zoom: ${(zoom * innerWidth) / 1280}` });

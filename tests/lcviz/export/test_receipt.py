@@ -215,7 +215,7 @@ def test_restarts(make_run: MakeRun) -> None:
 
     def told(run: Run) -> tuple[list[int], bool]:
         receipt = receipts.of_run(run, pack(run))
-        restarted = receipts.describe(receipt)["Training"].partition("; killed, and restarted from")
+        restarted = receipts.describe(receipt)["Training"].partition("; restarted from")
         return receipt["settings"]["resumed_at"], restarted[2] == " step 2 and 6"
 
     run = make_run(stop_after=8, interval=2)

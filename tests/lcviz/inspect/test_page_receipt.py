@@ -40,7 +40,7 @@ def test_a_receipt_is_checked(way: str, inspecting: Make, run: Run, upload: Make
     assert not page.texts("success")
     (success,) = page.click("check-receipt").texts("success")
     assert "5 records, 5 steps" in success
-    assert "What the chain was made from, no receipt proves." in success
+    assert "A receipt cannot prove what the chain was made from." in success
     other = about | {"settings": about["settings"] | {"bits": 7}}
     assert not give(page, other).texts("success")  # another receipt is not checked yet
     *_, error = page.click("check-receipt").texts("error")

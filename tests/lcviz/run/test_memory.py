@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lcviz.lab.anatomy import Alphabet, record_sizes, totals
-from lcviz.run import memory, saved_step, saved_steps
+from lcviz.run import saved_step, saved_steps
 from lcviz.run.memory import RECENT, Journal, NewestSteps
 from lcviz.run.run import Run
 from lcviz.run.saved_steps import SavedSteps
@@ -38,7 +38,7 @@ def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
 
 
 def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
-    """All but what is larger than all may be is on disk, where the next process reads it."""
+    """All are on disk, where the next process reads them."""
     kept: NewestSteps[str] = NewestSteps(10, 5, tmp_path / "values")
     for step, nbytes, steps, in_memory in (
         (0, 4, (0,), (0,)),
@@ -56,7 +56,7 @@ def test_the_oldest_go_first_and_the_newest_stays(tmp_path: Path) -> None:
         assert [kept.get(s) for s in steps] == [f"of {s}" for s in steps]
         assert kept.steps_in_memory == in_memory  # to read one does not bring it back
         after: NewestSteps[str] = NewestSteps(10, 5, tmp_path / "values")
-        assert (after.steps, after.steps_in_memory) == (steps if nbytes < 100 else (), ())
+        assert (after.steps, after.steps_in_memory) == (steps, steps[-1:])
         assert [after.get(s) for s in after.steps] == [f"of {s}" for s in after.steps]
     assert kept.get(12) is None
     kept.drop(13)
@@ -148,10 +148,11 @@ def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: Patch) -> None:
 
 
 def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: Patch) -> None:
-    """Alphabets of its time stay in memory; another process has the steps before it."""
+    """While it is full, alphabets stay in memory; then all is written."""
     run = make_run(stop_after=5)
     stepped(run, 2)
-    monkeypatch.setattr(memory, "open", refused, raising=False)
+    journal = run.saved._journal
+    monkeypatch.setattr(journal, "_opened", refused)
     full = stepped(run, 2)
     in_memory = [c.step for c in full.checkpoints[1:] if isinstance(c.alphabets, tuple)]
     assert in_memory == [3, 4]
@@ -159,8 +160,10 @@ def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: Patch) -> Non
     assert not isinstance(stepped(run, 1).newest.alphabets, tuple)
     assert len(full.at(4).alphabets) == 1
     saved = SavedSteps(run.path.parent)
-    saved.take_over(full.steps)
-    assert [c.step for c in saved.checkpoints] == [0, 1, 2]
+    saved.load(run.snapshot().steps)
+    assert [c.step for c in saved.checkpoints] == [0, 1, 2, 3, 4, 5]
+    assert [len(c.alphabets) for c in saved.checkpoints] == [0, 1, 1, 1, 1, 1]
+    assert all(c.losses for c in saved.checkpoints)
 
 
 def refused(*_: object, **__: object) -> Any:
@@ -180,6 +183,6 @@ def test_an_entry_that_is_not_whole(tmp_path: Path, lost: int) -> None:
     again = Journal(tmp_path / "journal")
     for entry in again.entries():
         if entry == "abc":
-            break  # of no use, and what follows neither
+            break  # unusable, like all after it
     again.add("xyz")
     assert list(Journal(tmp_path / "journal").entries()) == ["one", "xyz"]

@@ -66,6 +66,7 @@ function tableNbytes(lengths) {
       zeros += 1; // zeros at the end are not stored
       continue;
     }
+    // A run of zeros: 3 bits, then its length in Elias's gamma code. A step of 0, 1 or 2: 1, 3 or 5 bits.
     if (zeros) bits += 3 + 2 * (31 - Math.clz32(zeros)) + 1;
     const step = Math.abs(length - last);
     bits += step <= 2 ? 1 + 2 * step : 8;
