@@ -3,8 +3,8 @@
     {"receipt": 1, "of": "run", "archive": {"file": …, "sha256": …}, "records": […], …}
 
 It is no signature: whoever changes the archive can write another receipt. It shows two honest
-people whether they have the same bytes. Only training again could show that the archive was made from
-what its receipt says.
+people whether they have the same bytes. Only training again could show that the archive was made
+from what its receipt says.
 """
 
 from __future__ import annotations

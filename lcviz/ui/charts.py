@@ -57,8 +57,8 @@ class Panel:
 def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
     """An empty figure in the common style: explicit margins, all values at one x.
 
-    x, y: names of the axes; that of y is horizontal, above the axis. sides: margins in pixels, where
-    they differ: l, r, t, b.
+    x, y: names of the axes; that of y is horizontal, above the axis. sides: margins in pixels,
+    where they differ: l, r, t, b.
     """
     lines = {"gridcolor": GRID, "zeroline": False, "automargin": False}
     margin = _SIDES | sides

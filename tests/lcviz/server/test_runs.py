@@ -35,6 +35,8 @@ def manager(monkeypatch: Patch, tmp_path: Path, settings_for: MakeSettings) -> I
     monkeypatch.setattr(runs, "EXAMPLE", settings_for(stop_after=3))
     monkeypatch.setattr(runs, "MAX_RUNS", 3)
     monkeypatch.setattr(temp_folders.tempfile, "tempdir", str(tmp_path))
+    # Tests of pages have another.
+    monkeypatch.setattr(runs, "lasting_folder", temp_folders.lasting_folder)
     monkeypatch.setattr(runs.atexit, "register", lambda *_, **__: None)
     made = Runs()
     yield made
