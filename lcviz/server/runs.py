@@ -180,8 +180,8 @@ class Runs:
         ended = []
         for journal in self._folder.glob(f"*/{JOURNAL}"):
             with contextlib.suppress(OSError):  # a server has it, perhaps this one
-                lock = locked(journal.parent)
-                ended.append((time.time() - journal.stat().st_mtime, journal.parent, lock))
+                age = time.time() - journal.stat().st_mtime
+                ended.append((age, journal.parent, locked(journal.parent)))
         for i, (age, folder, lock) in enumerate(sorted(ended)):
             if age > STORED_SECONDS or i >= MAX_RUNS:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -14,10 +14,12 @@ import pytest
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery import kill as lab
 from lcviz.lab.recovery.kill import Crash, Raced
+from lcviz.live import page_kill
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import session
+from tests.lcviz.common import stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -349,3 +351,13 @@ def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch)
     monkeypatch.setattr(run_module, "restarted_model", refuse)
     assert page.click("go-on").texts("error") == ["This cannot be done."]
     assert run.snapshot().status == "killed"
+
+
+def test_restarts_of_the_server_before_a_crash(create: Callable[..., Run]) -> None:
+    """The race repeats those before its crash; later ones are no part of it."""
+    run = create(interval=2, stop_after=10)
+    stepped(run, 3)
+    run.kill()
+    dead = replace(run.snapshot(), restarts=(2, 6))
+    assert page_kill._resumed_before(dead) == {2, 6}  # all came before
+    assert page_kill._resumed_before(replace(dead, status="paused")) == {2}

@@ -51,6 +51,16 @@ def test_the_link_of_a_run_that_rests_names_the_step(live: Live, run: Run) -> No
     assert again.picture("weight")["marks"][0]["step"] == 2
 
 
+def test_a_link_that_cannot_be_opened_now_stays(live: Live) -> None:
+    """The run is stored; another server has it, for example."""
+    run_id = "0" * 24
+    (session.all_runs()._folder / run_id).mkdir()
+    page = live(steers=False, run=run_id)
+    (told,) = page.texts("warning")
+    assert told.startswith("The run in this link cannot be opened now")
+    assert page.at.query_params["run"] in (run_id, [run_id])
+
+
 def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
     page = live(steers=False, run=stepped(run).id)
     assert page.picture("headline")["status"].startswith("iteration 2 of 100")

@@ -321,6 +321,11 @@ def test_losses_are_measured_only_sometimes(make_run: MakeRun) -> None:
     assert chain_bytes(rare) == chain_bytes(always)
 
 
+def test_the_first_delta_is_always_measured(make_run: MakeRun) -> None:
+    """Whatever the time: without it a page has no loss to compare with."""
+    assert {0, 1, 6} <= set(played(make_run(stop_after=6, loss_share=1e-6)).losses)
+
+
 # Watching.
 
 

@@ -182,6 +182,20 @@ def test_a_closed_run_leaves_nothing(
     assert gone(manager, run)
 
 
+def test_who_still_shows_a_closed_run_reads_on(manager: Runs, settings_for: MakeSettings) -> None:
+    """Its files are gone; also of one that was opened again."""
+    run_id = finished(manager.create(settings_for(stop_after=4))).id
+    manager.close_all()
+    run = (manager := Runs()).get(run_id)
+    assert run is not None
+    before = run.snapshot()
+    assert [len(c.alphabets) for c in before.checkpoints] == [0, 1, 1, 1, 1]
+    manager.close(run)
+    run.saved._journal._recent.clear()
+    assert [c.alphabets[0].n for c in before.checkpoints[1:]] == [7850] * 4
+    assert run.saved.states() is not None
+
+
 def test_a_run_that_cannot_start(manager: Runs, settings_for: MakeSettings) -> None:
     for _ in range(5):  # more than the limit
         with pytest.raises(demo_models.DataError):
