@@ -52,10 +52,10 @@ def show(name: str) -> None:
             page_board.load()
         st.container(key="unshown")
         with st.container(key="board"):
-            page_board.mount(picture.keep_early("tried", "start"))
+            page_board.mount(picture.stored("tried", "start"))
     elif name == "learn" and not st.query_params:  # a link may ask for another state of the page
         with st.container(key="learn"):
-            picture.mount(recorded()["learn"], "learn", picture.keep_early("told"))
+            picture.mount(recorded()["learn"], "learn", picture.stored("told"))
     else:
         st.info("The server has just started: this page opens in a few seconds.")
     rerun_once(loaded, POLL_SECONDS)

@@ -16,8 +16,7 @@ from .pictures import learn_picture
 def page() -> None:
     """The whole page."""
     # A reader may have touched the recorded pictures before this server could draw its own.
-    if (early := picture.take_early("told")) is not None and (live := keep(early)) is not None:
-        st.session_state["u"] = st.query_params["u"] = write_numbers(live)
+    picture.act_on("told", _take)
     pictures = st.container(key="learn")
     with st.container(border=True, key="lesson"):
         numbers = choose_numbers()
@@ -34,3 +33,9 @@ def page() -> None:
             "learn",
             {"told": keep_state},
         )
+
+
+def _take(state: object) -> None:
+    """Set the page to what was touched."""
+    if (live := keep(state)) is not None:
+        st.session_state["u"] = st.query_params["u"] = write_numbers(live)

@@ -46,7 +46,7 @@ from .page_attempt import CARRIES, stored_attempt
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_base, show_pictures
 from .page_play import play_button
-from .page_start import create_run, show_example, show_form_error, start_button, take_early
+from .page_start import create_run, show_example, show_form_error, start_button, take_sent
 from .page_step import look_into
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
@@ -62,7 +62,7 @@ def page() -> None:
     with unseen:
         st.title("LC-Checkpoint, live", anchor=False)  # only for screen readers
         page_board.load()
-    take_early()
+    take_sent()
     set_again()
     if attempt := stored_attempt():
         attempt.is_ahead = False

@@ -24,23 +24,22 @@ from .page_attempt import CARRIES, CUT, forget_attempt
 from .page_play import board_setting
 
 _AGREED = "board-agreed"  # in the session: (how often the sidebar differed, the setting of both)
-_PRESSED = "board-pressed"  # in the session: the press of Start to act on
+_PRESSED = "board-pressed"  # in the session: the press of Start that came last
 _ANSWER = "board-answer"  # in the session: (press, the form then, why no run began)
 
 
-def take_early() -> None:
-    """Take what a visitor has done on the board before this page was imported."""
-    if (tried := picture.take_early("tried")) is not None:
-        _use(tried)
-    if (start := picture.take_early("start")) is not None:
-        _press(start)
+def take_sent() -> None:
+    """Take what a visitor has done on the board, maybe before this page was imported."""
+    picture.act_on("tried", _use)
+    picture.act_on("start", _press)
 
 
 def show_example(form: Form) -> None:
     """The board. It trains its example in the browser, until a run begins."""
     press, then, problem = st.session_state.get(_ANSWER, ("", None, ""))
-    if (pressed := st.session_state.pop(_PRESSED, "")) and pressed != press:
-        problem = form.correct_first or create_run(form)
+    pressed = st.session_state.get(_PRESSED, "")
+    if pressed not in (press, session.steered().press):
+        problem = form.correct_first or create_run(form, press=pressed)
         press, then = pressed, form.settings
         st.session_state[_ANSWER] = press, then, problem
     if then != form.settings:
@@ -55,7 +54,7 @@ def show_example(form: Form) -> None:
         problem = problem or unknown
     with st.container(key="board"):
         page_board.mount(
-            {"tried": _use, "start": _press},
+            picture.stored("tried", "start"),
             use=use,
             problem=problem,
             wrong=form.correct_first,
@@ -129,15 +128,18 @@ def show_form_error(form: Form) -> None:
         st.markdown(f":red[:material/error: {form.correct_first}]", width="content")
 
 
-def create_run(form: Form, instead_of: Run | None = None) -> str:
-    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed."""
+def create_run(form: Form, instead_of: Run | None = None, press: str = "") -> str:
+    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed.
+
+    press: the press of Start that asks for it.
+    """
     steering, speed, settings = session.steered(), chosen_speed(), form.settings
     assert settings is not None, "else the button is disabled"
     try:
         with steering.turn:
             old = instead_of and steering.of(instead_of)
             run = session.all_runs().create(settings, old)
-            steering.begin(run, instead_of)
+            steering.begin(run, instead_of, press)
             run.set_speed(speed)
             run.play()
     except (RunError, demo_models.DataError, codec.LccError) as exc:

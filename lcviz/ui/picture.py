@@ -38,7 +38,7 @@ WORDS = (
 )
 # Streamlit looks for tables in every value of a dict, and sends a list as it is.
 UNWRAP = "\nexport default (component) => draw({ ...component, data: said(component.data[0]) });\n"
-_EARLY = "early-events"  # in the session: event -> what was sent last
+_SENT = "sent-events"  # in the session: event -> what was sent last
 HAS_TABLES = "has-tables"  # in the session: whether the page has pictures with numbers
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
 
@@ -106,15 +106,18 @@ def connect(
     component(key=key, data=[data], **callbacks)
 
 
-def keep_early(*names: str) -> Events:
-    """Events that are stored until the page that understands them is imported, see `take_early`."""
-    early = st.session_state.setdefault(_EARLY, {})
-    return {name: partial(early.__setitem__, name) for name in names}
+def stored(*names: str) -> Events:
+    """Events that are stored until `act_on`: their page may not be imported yet."""
+    sent = st.session_state.setdefault(_SENT, {})
+    return {name: partial(sent.__setitem__, name) for name in names}
 
 
-def take_early(name: str) -> Any | None:
-    """What a picture has sent before its page was imported, once; None if nothing."""
-    return st.session_state.get(_EARLY, {}).pop(name, None)
+def act_on(name: str, handle: Callable[[Any], None]) -> None:
+    """Call ``handle`` with what a picture has sent; once more if another rerun interrupts it."""
+    sent = st.session_state.get(_SENT, {})
+    if name in sent:
+        handle(sent[name])
+        del sent[name]
 
 
 def drawing(name: str) -> str:

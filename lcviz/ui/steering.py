@@ -30,24 +30,26 @@ class Steering:
 
     A plain object, since a callback that touches the session ends there if another rerun waits.
 
-    keys: of runs, the newest first. begun: a run that the page does not show yet. speed: the last
-    text of the speed slider. turn: a lock for beginning or steering a run; another click or page
-    waits for it meanwhile, and then sees the outcome.
+    keys: of runs, the newest first. begun: a run that the page does not show yet. press: the press
+    of the board's Start that began the last run. speed: the last text of the speed slider. turn: a
+    lock for beginning or steering a run; another click or page waits for it meanwhile, and then
+    sees the outcome.
     """
 
     def __init__(self, runs: Runs, keys: Sequence[str]) -> None:
         self._runs, self.keys = runs, list(keys)
         self.begun: Run | None = None
+        self.press = ""
         self.speed: str | None = None
         self.turn = threading.RLock()
         self._successors: dict[str, str] = {}  # id of a run that was reset -> id of the next one
 
-    def begin(self, run: Run, instead_of: Run | None = None) -> None:
-        """Take a run that this session has made, maybe by a reset of another."""
+    def begin(self, run: Run, instead_of: Run | None = None, press: str = "") -> None:
+        """Take a run that this session has made: by a reset of another, or by a press of Start."""
         self.keys.insert(0, self._runs.key(run))
         if instead_of is not None:
             self._successors[instead_of.id] = run.id
-        self.begun = run
+        self.begun, self.press = run, press or self.press
 
     def just_begun(self) -> Run | None:
         """A run that the page does not show yet, also if it is being made right now."""

@@ -423,8 +423,8 @@ def watching(
 @pytest.fixture
 def dying(
     visits: BrowserContext, kernels: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Tab, Callable[[], None]]]:
-    """A tab at a server of its own, and a function that kills the server and starts it again."""
+) -> Iterator[tuple[Tab, Callable[[], None], Callable[[], None]]]:
+    """A tab at a server of its own, and functions that kill the server, and start it again."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     processes: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
@@ -435,9 +435,11 @@ def dying(
 
         url = serve()
 
-        def restart() -> None:
+        def kill() -> None:
             processes[-1].kill()
             processes[-1].wait()
+
+        def start() -> None:
             serve(int(url.rpartition(":")[2]))
 
-        yield stack.enter_context(_tabs(visits, url))(), restart
+        yield stack.enter_context(_tabs(visits, url))(), kill, start

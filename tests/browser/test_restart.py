@@ -8,17 +8,33 @@ from typing import Any
 
 from tests.browser.states import expecting, settled
 
+Dying = tuple[Any, Callable[[], None], Callable[[], None]]
 
-def test_the_server_dies(dying: tuple[Any, Callable[[], None]]) -> None:
+
+def test_start_while_there_is_no_server(dying: Dying) -> None:
+    """The next server begins the run."""
+    visitor, kill, start = dying
+    page = visitor.open("/?iterations=20").page
+    page.locator(".board[data-settled]").wait_for()
+    settled(page)
+    kill()
+    page.get_by_role("button", name="Start live training").click()
+    expecting(page.get_by_role("button", name=re.compile(r"^Starting … [3-9] s$"))).to_be_disabled()
+    start()
+    expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
+
+
+def test_the_server_dies(dying: Dying) -> None:
     """No reload: the browser connects again by itself. The settings are as they were."""
-    visitor, restart = dying
+    visitor, kill, start = dying
     page = visitor.open("/?iterations=20000&interval=20&seed=7&bits=3&speed=full").page
     page.get_by_role("button", name="Start live training").click()
     status = page.locator("[data-picture=headline] .said > span").first
     expecting(status).to_have_text(re.compile(r"iteration [2-9]\d\d of 20000"))
     run_id = visitor.run_id
 
-    restart()
+    kill()
+    start()
     told = page.get_by_text(re.compile(r"^The server was restarted. This run goes on from step"))
     expecting(told).to_be_visible()
     settled(page)

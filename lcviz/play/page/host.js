@@ -11,6 +11,7 @@
  */
 
 const START = "▶ Start live training";
+const ASK_AGAIN = 8; // seconds
 let hostProblem = "";
 let pressed = ""; // the last press of Start
 let used = HOST?.words.use?.n ?? 0;
@@ -62,15 +63,18 @@ function hearHost(words) {
   }
 }
 
-/** Ask for a run, and say how long it takes. */
+/** Ask for a run, and say how long it takes. A message may get lost: one press begins one run, however often it is sent. */
 function start() {
   const began = performance.now();
+  let ticks = 0;
   pressed = `${performance.timeOrigin + began}`;
-  const tick = () => (find("start").textContent = `Starting … ${Math.round((performance.now() - began) / 1000)} s`);
-  tick();
-  startTimer = setInterval(tick, 1000);
+  const ask = () => {
+    find("start").textContent = `Starting … ${Math.round((performance.now() - began) / 1000)} s`;
+    if (ticks++ % ASK_AGAIN === 0) HOST.send("start", { press: pressed, changed: changesFrom(agreed), most: state?.setting.most ?? null });
+  };
+  ask();
+  startTimer = setInterval(ask, 1000);
   find("start").disabled = true;
-  HOST.send("start", { press: pressed, changed: changesFrom(agreed), most: state?.setting.most ?? null });
 }
 
 if (HOST) {

@@ -102,11 +102,11 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
 def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     moved = [*read_numbers(TRAINED)[:-1], 0.25]
     done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
-    page = learning(held={"early-events": {"told": done | {"live": moved}}})
+    page = learning(held={"sent-events": {"told": done | {"live": moved}}})
     shown = data(page)
     assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
     assert (shown["home"], shown["start"]) == (read_numbers(TRAINED), done)
-    assert page.at.session_state["early-events"] == {}
+    assert page.at.session_state["sent-events"] == {}
 
 
 def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:

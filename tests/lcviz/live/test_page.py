@@ -17,12 +17,14 @@ from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
+from lcviz.live import page_start
 from lcviz.live.headline import cost_of
 from lcviz.run.controls import WATCH_SECONDS
 from lcviz.run.run import Run, RunError
 from lcviz.run.snapshot import Losses
 from lcviz.server import runs
 from lcviz.server.replays import Replays, RetriedRun
+from lcviz.server.runs import EXAMPLE_ID
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import picture, session
 from lcviz.ui.settings import LOSS_SHARE
@@ -96,8 +98,37 @@ def test_opens_with_the_board(live: Live) -> None:
 def early(monkeypatch: Patch) -> dict[str, Any]:
     """What the board has sent before this server had imported the page, by event."""
     sent: dict[str, Any] = {}
-    monkeypatch.setattr(picture, "take_early", lambda name: sent.pop(name, None))
+
+    def act_on(name: str, handle: Callable[[Any], None]) -> None:
+        if name in sent:
+            handle(sent.pop(name))
+
+    monkeypatch.setattr(picture, "act_on", act_on)
     return sent
+
+
+def test_a_press_that_is_sent_again(live: Live, monkeypatch: Patch) -> None:
+    """Another rerun may interrupt whatever acts on it. It begins one run."""
+    page, press = live(**SHORT), {"press": "a", "changed": {"x": 4}, "most": None}
+
+    def interrupt(*_: object) -> None:
+        raise KeyError("interrupt")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(page_start, "forget_attempt", interrupt)
+        page.at.session_state["sent-events"] = {"start": press}
+        page.at.run()
+        assert len(page.at.exception) == 1
+    page.run()
+    first = page.the_run
+    assert (first.id != EXAMPLE_ID, page.at.select_slider(key="bits").value) == (True, 4)
+    page.at.session_state["sent-events"] = {"start": press}
+    assert page.run().the_run is first
+    page.click("to-example")
+    assert page.the_run.id == EXAMPLE_ID
+    page.at.session_state["sent-events"] = {"start": press}
+    assert page.run().the_run.id == EXAMPLE_ID
+    assert page.told("board")["started"] == ""
 
 
 def test_what_the_board_has_tried_is_how_a_run_is_saved(live: Live, early: dict[str, Any]) -> None:
