@@ -50,7 +50,6 @@ BARS, SIZE = f"{BUCKETS} svg", "[data-picture=headline] [data-quantity=checkpoin
 PIXELS = "[data-picture=weights] .map"
 RING = f"{PIXELS} .followed"
 FOLLOWED = "[data-title='One weight'] .about"
-COMPARED, ANSWER = ".st-key-panel-compare .js-plotly-plot", ".st-key-panel-frontier .js-plotly-plot"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
 
 
@@ -58,7 +57,7 @@ Act = Callable[[Page, int], None]  # the page, and how often it was done before
 class Control:
     """act: done on a page at a path. target: the part that changes. event: that begins it.
 
-    goal: seconds of the median. view: the section that is opened before. runs: on which runs.
+    goal: seconds of the median. runs: on which runs.
     ready: selector to wait for before, if not the target. when: selector that must match, too,
     before a change counts.
     """
@@ -67,7 +66,6 @@ class Control:
     act: Act
     event: str = "keydown"
     path: str = ""
-    view: str | None = None
     goal: float = VIEW
     runs: tuple[str, ...] = RUNS[:1]
     ready: str = ""
@@ -84,15 +82,6 @@ def _slider(place: str, *keys: str) -> Act:
 def _radio(selector: str) -> Act:
     """The two choices in turn, the second first."""
     return lambda page, i: page.locator(selector).get_by_role("radio").nth(1 - i % 2).press("Space")
-
-
-def _section(page: Page, i: int) -> None:
-    """The picture of another section, from the answer."""
-    if i:
-        page.get_by_role("radio", name="Recommend").press("Space")
-        settled(page)
-    page.evaluate(WATCH, [COMPARED, "keydown", ""])
-    page.get_by_role("radio", name="Compare").press("Space")
 
 
 def _bits(page: Page, i: int) -> None:
@@ -165,17 +154,6 @@ CONTROLS: dict[str, Control] = {
         FOLLOWED, _follow, "pointerdown", goal=EFFECT, ready=BARS
     ),
     "Live, theme": Control(".stApp", _theme, "theme"),
-    "Tune, section": Control(COMPARED, _section, path="tune", ready=ANSWER),
-    "Tune, bits of B": Control(
-        COMPARED,
-        _slider(".st-key-tune_b_bits", "ArrowRight", "ArrowLeft"),
-        path="tune",
-        view="Compare",
-        goal=EFFECT,
-    ),
-    "Tune, coder of B": Control(
-        COMPARED, _radio(".st-key-tune_b_coder"), path="tune", view="Compare", goal=EFFECT
-    ),
 }
 
 
@@ -208,8 +186,6 @@ def _open(browser: Browser, url: str, control: Control, run: str) -> Page:
         else:
             page.get_by_role("button", name="Pause").click()
             page.get_by_role("button", name="Play").wait_for()
-    if control.view:
-        page.get_by_role("radio", name=control.view, exact=True).press("Space")
     return page
 
 

@@ -4,10 +4,7 @@ Reading order:
 
     page                the page: settings, the experiment's controls
     page_rework         the outcome of the finished seeds (computed in lab/recovery)
-    rework_figure       the price of a crash by seed, and the state right after restoring
+    prices              the price of a crash by seed, and the state right after restoring
     page_last_state     the outcome of own files (computed in lab/recovery), in last_state_figure
     recorded            the recorded experiment that the page opens with
-    page_timelines      where the time of saving goes
-    timelines           one training saved in three ways, every activity timed
-    timelines_figure    activities of loop and saver over time, and iterations not saved
 """

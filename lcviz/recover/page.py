@@ -7,12 +7,10 @@ from collections.abc import Hashable
 
 import streamlit as st
 
-from codec import Coding
 from demo_models import MODELS
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment
-from lcviz.lab.workload import workload
 from lcviz.server.jobs import FinishedPart, View
 from lcviz.server.runs import EXAMPLE
 from lcviz.text import plural
@@ -23,9 +21,7 @@ from lcviz.ui.settings import select_model
 
 from . import page_last_state
 from .page_rework import conditions, details, headline, pictures
-from .page_timelines import TITLE, timelines
 from .recorded import EXPERIMENT, SEEDS, recorded
-from .timelines import Drill
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
@@ -34,8 +30,6 @@ SOURCES = {"trained": "a demo model", "own": "own files"}
 IN_URL = tuple(
     f"recover_{name}" for name in ("model", "share", "interval", "fail_at", "seeds", "cap")
 )
-TIMELINES_IN_URL = ("recover_timed", "recover_crash", "recover_shows")
-TIMED = "alexnet"  # the largest: the ways to save differ most
 METHODS = {
     "full": "Every value, exactly.",
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
@@ -82,8 +76,8 @@ def _trained() -> None:
         job.controls(view, watching, _texts(job, view, wrong))
         if (other := job.other_active_key) is not None:
             _name_other_experiment(other)
-        _label(finished, recording=not view.finished_parts)
         pictures(*finished)
+        _label(finished, recording=not view.finished_parts)
 
     def more(view: View[Outcomes], _watching: bool) -> None:
         details(_finished(job, view)[-1])
@@ -91,13 +85,6 @@ def _trained() -> None:
     with first:
         job.follow(answer)
     job.follow(more)
-    linked = any(name.startswith(TIMELINES_IN_URL) for name in st.query_params.to_dict())
-    box = widgets.opened(TITLE, "timer", "recover-timing", TIMELINES_IN_URL, linked)
-    if box is not None:
-        with box:
-            timed = workload(select_model("recover_timed", TIMED, width=420))
-            coding = Coding(budget=experiment.share)
-            timelines(Drill(timed, 0, experiment.protocol.interval, coding))
 
 
 def _finished(job: PageJob[Outcomes], view: View[Outcomes]) -> FinishedSeeds:

@@ -14,19 +14,22 @@ from lcviz.text import enumerated, interval_text, plural
 from lcviz.ui import picture, widgets
 from lcviz.ui.race import race_picture
 
-from .rework_figure import restored_table, rework_panel
+from .prices import prices, restored_table
 
 LOSSES = {"trend": "smoothed", "measured": "as measured"}
 NOTHING = 0.0005  # a distance closer than this to 1 is that of the first weights: nothing was saved
 
 
 def headline(by_seed: Sequence[tuple[Outcome, ...]], share: float) -> str:
-    """What a crash costs at this size limit: LC first, then the baselines, the cheapest first."""
+    """How soon LC is back at this size limit, and the baselines, the soonest first."""
     _, *baselines, _, ours = costs(by_seed)
-    baselines_by_price = sorted(baselines, key=lambda c: c.rework.value)
-    prices = [f"LC {_amount(ours)} {'iteration' if _amount(ours) == '1.0' else 'iterations'}"]
-    prices += [f"{c.method.name} {_amount(c)}" for c in baselines_by_price]
-    return f"a crash costs {', '.join(prices)}, at {100 * share:g} % of the bytes"
+    amount = _amount(ours)
+    text = f"LC is {amount} {'iteration' if amount == '1.0' else 'iterations'} behind after a crash"
+    others = sorted(baselines, key=lambda c: c.rework.value)
+    return (
+        f"{text}, {enumerated([f'{c.method.name} {_amount(c)}' for c in others])}, "
+        f"at {100 * share:g} % of the bytes"
+    )
 
 
 def conditions(experiment: CrashExperiment, seeds: int) -> str:
@@ -42,18 +45,14 @@ def conditions(experiment: CrashExperiment, seeds: int) -> str:
 def pictures(
     experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
 ) -> None:
-    """The race back beside the prices of all seeds.
+    """The race back of one seed, above the prices of all.
 
     seeds: number of seeds asked for. by_seed: outcomes of the finished ones, at least one.
     """
-    prices = costs(by_seed)
-    if warning := nothing_saved(prices):
+    if warning := nothing_saved(costs(by_seed)):
         st.warning(warning, icon=":material/data_loss_prevention:")
-    grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
-    with grid.cell():
+    with st.container(border=True, key="recover-panels"):
         _race(experiment, seeds, by_seed)
-    with grid.cell():
-        widgets.show(rework_panel(prices), "rework")
 
 
 def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
@@ -110,5 +109,10 @@ def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outco
         if seed >= len(by_seed):
             st.info(f"Seed {seed} is not finished yet.")
             return
-        race = race_picture(by_seed[seed], experiment.protocol.fail_at, smooth=losses == "trend")
+        race = race_picture(
+            by_seed[seed],
+            experiment.protocol.fail_at,
+            smooth=losses == "trend",
+            prices=prices(costs(by_seed)),
+        )
         picture.show(race, "race")

@@ -3,11 +3,9 @@
 Reading order; each feature has a page_X.py on the screen, X.py that computes, X_figure.py that
 draws:
 
-    page            the page and its two sections
+    page            the page
     page_recommend  many settings tried out on a training, and one chosen, both in lab/tuner:
                     answer puts it into words, recommend_figure draws
     page_sweep      the controls that choose the training or files to try settings out on
     recorded        a recorded answer, shown until this server has its own
-    page_compare    A, B and every setting on the newest checkpoint of the run on Live: compare
-                    computes, compare_figure draws
 """

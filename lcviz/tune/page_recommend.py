@@ -1,4 +1,4 @@
-"""Tune, the recommendation: many settings tried out, and one chosen that meets a target."""
+"""The recommendation: many settings tried out, and one chosen that meets a target."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ MEASURED = (
 Candidates = tuple[Candidate, ...]
 
 
-def section() -> None:
-    """The whole section."""
+def recommendation() -> None:
+    """Everything on the page."""
     request = sweep_controls()
     sweep = request.sweep
     if sweep.run is not None and request.run is None:  # a new server prepares its example

@@ -14,7 +14,6 @@ import plotly.graph_objects as go
 # Four of Okabe and Ito's colour-blind-safe colours, with a contrast of 3:1 on white and on black.
 # Signs and methods never differ by colour alone.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY = "#E69F00", "#56B4E9"
 GREY = "#808080"
 SIGN_COLOURS = (VERMILION, BLUE)  # up and down, as in our own pictures
 SIGN_NAMES = ("positive", "negative")

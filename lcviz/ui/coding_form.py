@@ -68,7 +68,6 @@ TARGETS = {
 def coding_form(
     prefix: str = "",
     default: Coding = DEFAULT,
-    number_place: Container | None = None,
     coder_place: Container | None = None,
 ) -> Coding | None:
     """The coding that a visitor chooses; None if a number is wrong.
@@ -76,8 +75,6 @@ def coding_form(
     Args:
         prefix: of the widgets' keys.
         default: the choice at first; it keeps bits or DEFAULT_DISTANCE.
-        number_place: the container for the number of bits, the budget, the tolerance or the
-            distance; by default the current one.
         coder_place: the container for the coder and the scope; by default the current one.
     """
     keep = choice(
@@ -90,8 +87,7 @@ def coding_form(
         "a change is left for the next checkpoint; the default of codec.Checkpointer. "
         "Budget: as much as fits into a size. Tolerance: no restored value is further off.",
     )
-    with number_place or nullcontext():
-        arguments = _what_is_kept(keep, prefix, (default if default.by_bits else DEFAULT).bits)
+    arguments = _what_is_kept(keep, prefix, (default if default.by_bits else DEFAULT).bits)
     with coder_place or nullcontext():
         coder = choice(
             "Coder",

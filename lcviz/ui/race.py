@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -85,6 +85,7 @@ def race_picture(
     smooth: bool = True,
     over: bool = True,
     same_bytes: bool = False,
+    prices: Sequence[Mapping[str, Any]] = (),
 ) -> Picture:
     """The loss of each method after a crash, and of the training that did not crash.
 
@@ -95,6 +96,7 @@ def race_picture(
         smooth: see `Ways`.
         over: whether no method is under way; then the race is played.
         same_bytes: whether LC, SCAR and TOPN had the same bytes: then the picture says who wins.
+        prices: of each method over all seeds, drawn below, see `Price` in race.js.
     """
     ways = ways_back(outcomes, smooth)
     return Picture(
@@ -110,6 +112,7 @@ def race_picture(
             "over": over,
             "bytes": same_bytes,
             "estimate": estimate,
+            "prices": [*prices],
         },
         partial(race_table, ways),
     )

@@ -189,15 +189,15 @@ def describe(settings: RunSettings) -> str:
     )
 
 
-def select_model(key: str, default: str = "", **how: Any) -> str:
-    """The name of a model, by its title; default: the first one. how: as for `widgets.select`."""
+def select_model(key: str, **how: Any) -> str:
+    """The name of a model, by its title. how: as for `widgets.select`."""
     titles = {name: card.title for name, card in MODELS.items()}
-    return widgets.select("Model", titles, default=default or None, key=key, **how)
+    return widgets.select("Model", titles, key=key, **how)
 
 
 def _model() -> ModelCard:
     sentences = " ".join(f"**{card.title}**: {card.sentence}" for card in MODELS.values())
-    card = MODELS[select_model("model", RunSettings.model, help=sentences, **IN_URL)]
+    card = MODELS[select_model("model", help=sentences, **IN_URL)]
     st.caption(f"Parameters: {card.parameters}")
     return card
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import pandas as pd
@@ -28,34 +28,23 @@ _TOOLS: dict[str, Any] = {  # of Plotly, shown while the pointer is on the pictu
 }
 T = TypeVar("T")
 N = TypeVar("N", int, float)
-Select = Literal["ignore"] | Callable[[], None]
 
 
-def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
-    """A panel: title, picture, sentence, and its table if tables are switched on.
-
-    on_select: called when a point is clicked; the session has it under `panel_key`.
-    """
-    picture(panel, key, on_select)
+def show(panel: Panel, key: str) -> None:
+    """A panel: title, picture, sentence, and its table if tables are switched on."""
+    picture(panel, key)
     if tables_shown():
         show_table(panel.table, key)
 
 
-def panel_key(key: str) -> str:
-    """The key of a panel's chart."""
-    return f"panel-{key}"
-
-
-def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
+def picture(panel: Panel, key: str) -> None:
     """A panel without its table."""
     theme = st.context.theme.type or "light"
     st.markdown(f"**{linked(panel.title)}**")
     st.plotly_chart(
         inked_figure(panel.figure, theme),
-        key=panel_key(key),
+        key=f"panel-{key}",
         alt=panel.alt,
-        on_select=on_select,
-        selection_mode="points",
         config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
     )
     st.markdown(f":small[{panel.sentence}]")

@@ -75,9 +75,6 @@ def test_axe_finds_nothing(tab: MakeTab) -> None:
         visitor.title(name)
         visitor.expecting(visitor.page).to_have_url(re.compile("weight="))
         check(shown)
-        if name == "Tune":
-            visitor.page.get_by_role("radio", name="Compare", exact=True).press("Space")
-            check(".st-key-panel-compare .main-svg")
     visitor.go("Live")
     visitor.expecting(line).to_have_text(told, use_inner_text=True)
     box = line.bounding_box()

@@ -28,8 +28,6 @@ from lcviz.live.step_record import saved_record
 from lcviz.report.chain_figures import figures_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
-from lcviz.tune.compare import OneDelta, Trial, all_settings, try_one
-from lcviz.tune.compare_figure import compare_panel
 from tests.worded import worded
 
 
@@ -56,13 +54,6 @@ picture = bits_picture(record)
 data = worded(picture.data)
 assert ["toy", "toy code"] in data["coders"], data["coders"]
 assert [row["name"] for row in data["compare"] if row["here"]] == ["toy coder"]
-states = run.saved.states()
-delta = OneDelta("toy", 1, layout_of(states.live), states.before, states.live, 1.0)
-two = Coding(2, coder="toy")
-tried = {coding: Trial(1000, 2, 0.5) for coding in all_settings()}
-tried[two] = try_one(delta, two, run.task.probe_loss)
-names = [line.name for line in compare_panel(delta, tried, {"A": (two, tried[two])}).figure.data]
-assert "whole model, toy code" in names, names
 assert figures_of(folder / "run.lcc").settings["Coder"] == "Toy coder"
 run.close()
 assert any(s.coding.coder == "toy" for s in Grid().settings)

@@ -4,13 +4,14 @@ const LEFT = 44;
 const RIGHT = 74; // of names beside the lines' ends, where the data do not say otherwise
 const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
+const ROW = 22; // pixels of a row below the curves
 const ABOVE = 20; // pixels above the curves, if words of marks stand there
 const COLOURS = { up: "var(--orange)", down: "var(--blue)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
   const { data, setTriggerValue } = component;
   const { text, body, controls } = frame(component);
-  const [svg] = built(body, () => [layers("grid", "marks", "lines", "names", "hover", "now")]);
+  const [svg] = built(body, () => [layers("grid", "marks", "lines", "names", "hover", "now", "rows")]);
   fitted(body, (width) => {
     svg.drawn = drawAll(svg, data, width, setTriggerValue);
     if (data.play || svg.played) play(svg, data, controls, text);
@@ -51,7 +52,7 @@ function play(svg, data, controls, text) {
 /** Show what there is up to a step: the lines, ends that are reached, and where each one is. null: all. */
 function grow(svg, data, step) {
   const { x, y, ends, height } = svg.drawn;
-  const [, , lines, names, , now] = svg.children;
+  const [, , lines, names, , now, rows] = svg.children;
   const at = step === null ? null : x(step);
   const reached = ({ line }) => at === null || line.x.at(-1) <= step;
   [...names.children].forEach((name, i) => set(name, { visibility: reached(ends[i]) ? null : "hidden" }));
@@ -63,6 +64,7 @@ function grow(svg, data, step) {
   ]);
   set(lines, { "clip-path": at === null ? null : `url(#${seen.id})` });
   set(now, { visibility: at === null ? "hidden" : null });
+  set(rows, { visibility: at === null ? null : "hidden" });
   const running = ends.filter((end) => !reached(end) && !end.line.y.includes(null));
   each(
     dots,
@@ -85,9 +87,10 @@ function between({ x, y }, step) {
 }
 
 function drawAll(svg, data, width, send) {
-  const { height, log } = data;
+  const { height, log, rows = [] } = data;
+  const whole = height + ROW * rows.length;
   const right = Math.min(data.right ?? RIGHT, 0.3 * width);
-  set(svg, { viewBox: `0 0 ${width} ${height}`, height });
+  set(svg, { viewBox: `0 0 ${width} ${whole}`, height: whole });
   const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
   let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
@@ -99,7 +102,7 @@ function drawAll(svg, data, width, send) {
   const said = placedMarks(words, x, width);
   const top = said.some((place) => place?.above) ? ABOVE : 8;
   const y = (value) => top + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 6 - top);
-  const [grid, marks, lines, names, hover] = svg.children;
+  const [grid, marks, lines, names, hover, , below] = svg.children;
   const rules = ticks(low, high, log).map((value) => ({ value }));
   const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
   const { ends, level } = placed(data, drawn, y, { width, height, right });
@@ -156,6 +159,27 @@ function drawAll(svg, data, width, send) {
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
       text.textContent = end.line.label ?? end.line.name;
       set(text, { x: end.place.x, y: end.place.y, style: `${HALO} font-weight: 600; fill: color-mix(in srgb, ${colour} 75%, var(--ink))` });
+    },
+  );
+  each(
+    below,
+    rows,
+    () => make("g", {}, make("path", { "stroke-width": 3, opacity: 0.5 }), make("g"), make("text")),
+    (g, { each: prices, mean, half, colour, text: words }, i) => {
+      const [bar, dots, text] = g.children;
+      const at = height + ROW * (i + 0.5) + 4;
+      const ends = [Math.max(mean - (half ?? 0), 0), mean + (half ?? 0)].map(x);
+      const last = Math.max(ends[1], ...prices.map(([price]) => x(price))) + 10;
+      const fits = last + 6.5 * words.length < width;
+      set(bar, { d: `M${ends[0]} ${at}H${ends[1]}M${x(mean)} ${at - 6}v12`, stroke: "var(--ink)" });
+      each(
+        dots,
+        prices,
+        () => make("circle", { r: 4, "fill-opacity": 0.75 }),
+        (dot, [price, capped]) => set(dot, { cx: x(price), cy: at, fill: capped ? "none" : COLOURS[colour], stroke: COLOURS[colour] }),
+      );
+      set(text, { x: fits ? last : Math.min(...ends, ...prices.map(([price]) => x(price))) - 10, y: at + 4, "text-anchor": fits ? "start" : "end", style: HALO });
+      text.textContent = words;
     },
   );
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);

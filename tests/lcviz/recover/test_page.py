@@ -29,7 +29,6 @@ pytestmark = pytest.mark.usefixtures("server")
 
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
 ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
-PANELS = {"rework"}
 Recovering = Callable[..., Any]
 Patch = pytest.MonkeyPatch
 Seeds = list[tuple[Outcome, ...]]
@@ -75,9 +74,9 @@ def label(page: Any) -> str:
     return next(found).removeprefix(":small[").removesuffix("]")
 
 
-def buttons(page: Any) -> set[str]:
-    """Of the experiment: timelines have their own."""
-    return {key for key in page.buttons if "timelines" not in key}
+def priced(page: Any) -> list[dict[str, Any]]:
+    """The rows of prices under the race."""
+    return list(page.told("race")["prices"])
 
 
 def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
@@ -97,27 +96,27 @@ def until_half(seeds: int) -> None:
 
 def test_asked_finished_and_given_to_the_next_at_once(quickly: Recovering) -> None:
     page = quickly(recover_seeds="1")
-    assert buttons(page) == {"recover-start"}
-    assert page.charts == PANELS  # of the recording
+    assert page.buttons == ["recover-start"]
+    assert page.pictures == {"race"}  # of the recording
     assert ": **Recorded** 20" in label(page)
     assert session.all_jobs().look(ASKED, 1).status == jobs.IDLE
     finish(page.click("recover-start"), 1)
-    assert page.charts == PANELS
-    assert not buttons(page)
+    assert page.pictures == {"race"}
+    assert not page.buttons
     assert page.shows("Finished on")
     assert not page.shows("and kept")
     found = [f.value for f in session.all_jobs().look(ASKED, 1).finished_parts]
     assert [(o.method, o.seed) for o in found[0]] == [(m, 0) for m in ASKED.methods]
     assert page.title == f"Recover: {headline(found, 0.05)}"
     assert label(page).startswith("Matrix factorization, 5 % of float32")
-    assert page.figure("rework")["data"][1]["x"] == [round(found[0][1].rework, 4)]
+    assert priced(page)[1]["each"] == [[round(found[0][1].rework, 4), False]]
 
 
 def test_what_is_known_is_there_for_others(quickly: Recovering, quick: None) -> None:
     page = quickly(recover_seeds="2").click("recover-start")
     finish(page, 2)
     other = quickly(recover_seeds="2")
-    assert other.charts == PANELS
+    assert other.pictures == {"race"}
     assert other.shows("and kept")
     page.set("slider", "recover_seeds", 1)
     assert "1 seed" in label(page)
@@ -131,24 +130,24 @@ def test_seed_by_seed_then_stopped(quickly: Recovering, held: threading.Event) -
     until_half(3)
     page.run()
     assert page.shows("Seed 1, the 2nd of 3: 50 %.")
-    assert page.charts == PANELS  # of the first seed
+    assert page.pictures == {"race"}  # of the first seed
     assert "1 of them finished" in label(page)
     page.set("segmented_control", "recover_seed_3", 2)
     assert "Seed 2" in page.texts("info")[0]
     page.click("recover-stop")
     assert "1 of 3 seeds" in page.texts("info")[0]
-    assert buttons(page) == {"recover-start"}
+    assert page.buttons == ["recover-start"]
     page.click("recover-start")
-    assert buttons(page) == {"recover-stop"}
+    assert page.buttons == ["recover-stop"]
     held.set()
     finish(page, 3)
-    assert [len(trace["x"]) for trace in page.figure("rework")["data"]] == [3] * 5 + [5]
+    assert [len(row["each"]) for row in priced(page)] == [3] * 5
 
 
 def test_two_sessions_share_it(quickly: Recovering, held: threading.Event) -> None:
     page = quickly(recover_seeds="2").click("recover-start")
     other = quickly(recover_seeds="2")
-    assert "recover-stop" in buttons(other)
+    assert "recover-stop" in other.buttons
     assert other.shows("Shared with 1 other page.")
     page.run().click("recover-stop")
     assert "Somebody else" in page.texts("info")[0]
@@ -162,7 +161,7 @@ def test_others_wait(quickly: Recovering, held: threading.Event, monkeypatch: Pa
     page.set("segmented_control", "recover_interval", 5)  # meanwhile
     assert "You started another experiment: Matrix factorization at 5 %" in page.texts("info")[0]
     page.set("segmented_control", "recover_interval", 1)
-    assert "recover-stop" in buttons(page)
+    assert "recover-stop" in page.buttons
     assert not page.texts("info")
     other = quickly(recover_seeds="2", recover_share="10 %").click("recover-start").run()
     assert other.shows("In line before this one: 1.")
@@ -185,7 +184,7 @@ def test_how_far_back_the_last_checkpoint_is(quickly: Recovering) -> None:
 
 def test_settings_cost_nothing_until_opened_and_stay(recovering: Recovering, quick: None) -> None:
     page = recovering()
-    assert page.charts == PANELS
+    assert page.pictures == {"race"}
     for kind in ("selectbox", "number_input", "slider", "table"):
         assert not page.at.get(kind)
     page.unfold("recover-settings", "recover-restored").set("number_input", "recover_fail_at", 14)
@@ -204,7 +203,7 @@ def test_the_recording_is_there_at_once(quickly: Recovering) -> None:
     (how,) = (m.help for m in page.at.markdown if own.day in m.value)
     assert "python -m lcviz.record_example" in how
     assert all(f"{name} {version}" in how for name, version in own.on["versions"].items())
-    assert page.charts == PANELS
+    assert page.pictures == {"race"}
     for seed in (0, 3):
         page.set("segmented_control", "recover_seed_5", seed)
         lines = {line["name"]: line for line in page.picture("race")["lines"]}
@@ -230,7 +229,7 @@ def test_a_failure_is_told(quickly: Recovering, monkeypatch: Patch) -> None:
     assert session.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
     page.run()
     assert "there is no room" in page.texts("error")[0]
-    assert buttons(page) == {"recover-start"}
+    assert page.buttons == ["recover-start"]
 
 
 def test_where_nothing_fits(quickly: Recovering, seeds: Seeds, monkeypatch: Patch) -> None:
@@ -289,7 +288,7 @@ def test_own_files(quickly: Recovering, files: Path) -> None:
     page.set("segmented_control", "recover_share", 0.1)
     assert not page.charts  # not asked for yet
     page.set("segmented_control", "recover_source", "trained")
-    assert page.charts == PANELS
+    assert page.pictures == {"race"}
 
 
 def test_own_files_that_a_model_of_the_lab_fits(quickly: Recovering, tmp_path: Path) -> None:

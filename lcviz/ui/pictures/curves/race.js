@@ -27,6 +27,16 @@ const RACE_LOOKS = {
  */
 
 /**
+ * What crashes cost with one method, over several seeds.
+ * @typedef {object} Price
+ * @property {string} name
+ * @property {number} nbytes of a checkpoint, on average
+ * @property {number} mean iterations
+ * @property {number | null} half of the 95 % interval of the mean; null if it is not known
+ * @property {[number, boolean][]} each price of a seed, and whether the loss was never back
+ */
+
+/**
  * @typedef {object} RaceFacts
  * @property {number} at the iteration of the crash
  * @property {WayBack[]} ways of the methods so far; the last may be under way
@@ -37,10 +47,11 @@ const RACE_LOOKS = {
  * @property {boolean} over whether no method is under way; then the race is played
  * @property {boolean} bytes whether the methods are compared at the same bytes
  * @property {number | null} estimate of LC's price, before the race; null if there was none
+ * @property {Price[]} [prices] of each method over all seeds, drawn below
  */
 
 SAYS.race = (/** @type {RaceFacts} */ facts) => {
-  const { at, ways, before, calm, cap, smooth, over } = facts;
+  const { at, ways, before, calm, cap, smooth, over, prices = [] } = facts;
   const start = 1 - before.length;
   const lines = [
     { ...lineOf("before", "grey", before.map((loss, i) => [start + i, loss])), label: "" },
@@ -59,9 +70,10 @@ SAYS.race = (/** @type {RaceFacts} */ facts) => {
     about: `${smooth ? "smoothed loss" : "loss as measured"}, by iterations after the crash${facts.bytes ? METHODS : ""}`,
     text: raceSentence(facts),
     lines,
+    rows: prices.map((price) => ({ ...price, colour: RACE_LOOKS[price.name][0], text: `${price.name}, ${nbytesText(price.nbytes)}: ${priceText(price)}` })),
     marks: [{ step: 0, text: `crash at ${at}`, strong: true }],
     level: { y: level, text: `${shortLossText(level)} before` },
-    range: [before.length ? start : 0, Math.max(calm.length - 1, ...ways.map(endOf))],
+    range: [before.length ? start : 0, Math.max(calm.length - 1, ...ways.map(endOf), ...prices.flatMap(({ mean, half }) => mean + (half ?? 0)), ...prices.flatMap(({ each }) => each.map(([price]) => price)))],
     log: Math.min(...losses) > 0 && Math.max(...losses) > RACE_FLAT * level, // else all lie on the level
     unit: "iteration",
     height: RACE_HEIGHT,
@@ -74,15 +86,27 @@ SAYS.race = (/** @type {RaceFacts} */ facts) => {
 /** Where the line of a method that is back ends. @param {WayBack} way */
 const endOf = ({ points }) => points[points.length - 1][0];
 
+/** @param {Price} price */
+function priceText({ mean, half, each }) {
+  return `${each.some(([, capped]) => capped) ? "≥ " : ""}${mean.toFixed(2)}${half === null ? "" : ` ± ${half.toFixed(2)}`}`;
+}
+
+/** @param {Price[]} prices */
+function pricesText(prices) {
+  if (!prices.length) return "";
+  const n = prices[0].each.length;
+  return ` Below: the price of ${n > 1 ? `each of ${n} seeds; bars are 95 % intervals of the means` : "one seed, so far without an interval"}.`;
+}
+
 /** @param {RaceFacts} facts */
-function raceSentence({ ways, calm, cap, smooth, over, bytes, estimate }) {
+function raceSentence({ ways, calm, cap, smooth, over, bytes, estimate, prices = [] }) {
   if (bytes) return over ? raceVerdict(ways) + estimateText(ways, estimate) : "Each line ends where the loss is what it was before the crash.";
   const back = ways.filter(({ capped }) => !capped).sort((a, b) => endOf(a) - endOf(b));
   const parts = back.map((way) => `${way.name} ${endOf(way) ? `after ${amountText(endOf(way))}` : "at once"}`);
   const never = ways.filter(({ capped }) => capped).map(({ name }) => name);
   if (never.length) parts.push(`${enumerated(never)} not within ${pluralText(cap, "iteration")}`);
   const end = never.length ? "it is back, or given up" : "it is back";
-  return `${smooth ? "Smoothed loss" : "Loss"} before the crash: ${lossText(calm[0], 4)}. Back: ${parts.join(", ")}. Each line ends where ${end}.`;
+  return `${smooth ? "Smoothed loss" : "Loss"} before the crash: ${lossText(calm[0], 4)}. Back: ${parts.join(", ")}. Each line ends where ${end}.${pricesText(prices)}`;
 }
 
 /** What was estimated, if the race came out otherwise. @param {WayBack[]} ways @param {number | null} estimate */
