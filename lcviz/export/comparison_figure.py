@@ -33,43 +33,41 @@ def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
         "file": [c.source for c in steps],
         "kind": [c.kind for c in steps],
     }
-    for name, look, attribute, column in _SIZES:
+    for i, (name, look, attribute, column) in enumerate(_SIZES):
         values = columns[column] = [getattr(c, attribute) for c in steps]
         if any(v is not None for v in values):
             points = [(c.step, v) for c, v in zip(steps, values)]
-            figure.add_trace(line(name, look, points, len(points) <= MOST_MARKED, "%{y:,} bytes"))
+            is_marked, named = len(points) <= MOST_MARKED, i / (len(_SIZES) - 1)
+            figure.add_trace(line(name, look, points, is_marked, "%{y:,} bytes", named))
     columns["record, % of float32"] = [round(100 * c.nbytes / c.full_nbytes, 3) for c in steps]
     figure.update_yaxes(type="log", dtick=1, tickformat=",")
     sums = totals(steps)
     sizes = ((sums.full, "in float32"), (sums.files, "as files"), (sums.zipped, "as zipped files"))
     sizes_text = ", ".join(f"{nbytes_text(n)} {what}" for n, what in sizes if n is not None)
     bases = sum(c.kind == "base" for c in steps)
+    title = f"{nbytes_text(sums.chain)}, {percent_text(sums.chain / sums.full)} of float32"
     sentence = (
-        f"{nbytes_text(sums.chain)} instead of {sizes_text}: "
-        f"{percent_text(sums.chain / sums.full)} of float32. "
+        f"Instead of {sizes_text}. "
         f"{bases:,} of {plural(len(steps), 'step')} {'is a base' if bases == 1 else 'are bases'}."
     )
     table = pd.DataFrame(columns).dropna(axis="columns", how="all")
     alt = "Bytes of every step in float32, as its file, zipped, and as a record of the chain."
-    return Panel("Bytes of each step", sentence, figure, alt, table)
+    return Panel(title, sentence, figure, alt, table)
 
 
 def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     """Relative distance of what is restored from the original, by step."""
-    figure = _by_step(steps, "relative distance", t=16)
+    figure = _by_step(steps, "‖restored − u‖ / ‖u − u₀‖")
     points = [(c.step, c.distance) for c in steps]
     look = (VERMILION, "solid", "circle")
-    figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}"))
-    figure.update_layout(showlegend=False).update_yaxes(rangemode="tozero")
+    figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}", 1))
+    figure.update_yaxes(rangemode="tozero")
     sums = totals(steps)
-    sentence = "Every step restores to the last bit."
+    title, sentence = "Every step restores to the last bit", ""
     if any(c.distance != 0 for c in steps):
-        sentence = (
-            f"Step {sums.furthest.step} is furthest from its original: "
-            f"{percent_text(sums.furthest.distance)} of the distance trained. No weight is off by "
-            f"more than {_number_text(sums.largest)}."
-        )
-    title = "Distance from the originals, ‖restored − u‖ / ‖u − u₀‖"
+        lost = percent_text(sums.furthest.distance)
+        title = f"Step {sums.furthest.step} is furthest off: {lost} of the distance trained"
+        sentence = f"No weight is off by more than {_number_text(sums.largest)}."
     alt = "Relative distance of each restored step from the file it was made of."
     table = pd.DataFrame({"step": [c.step for c in steps]} | _error_columns(steps))
     return Panel(title, sentence, figure, alt, table)

@@ -1,6 +1,6 @@
 """Inspect: any chain or archive and one of its steps, also while somebody writes to it.
 
-The cards and the sizes of the records are polling fragments: they change as records come.
+What was found and the sizes of the records are polling fragments: they change as records come.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import codec
 from codec.errors import ChainNotFoundError, PayloadError
@@ -25,7 +26,6 @@ from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
 from lcviz.ui.polling import polled
-from lcviz.ui.widgets import Cards
 
 from . import page_watch
 from .page_open import ChainSource, Findings, choose, leave, read
@@ -46,13 +46,16 @@ _DECODE = "inspect-decode"  # key of the button that decodes all remaining recor
 
 def page() -> None:
     """The whole page."""
-    with st.container(key="answer"):
-        st.title("Inspect a chain", anchor=False)
-        source = choose()
+    top = st.container(key="answer")
+    source = choose()
+    findings = _findings(source) if isinstance(source, ChainSource) else None
     if source == "compare":
+        top.title("Inspect: all runs that are watched", anchor=False)
         page_watch.side_by_side()
-    elif source is not None and (findings := _findings(source)) is not None:
-        _chain(source, findings)
+    elif isinstance(source, ChainSource) and findings is not None:
+        _chain(source, findings, top)
+    else:
+        top.title("Inspect a chain", anchor=False)
 
 
 def _findings(source: ChainSource) -> Findings | None:
@@ -73,10 +76,9 @@ def _findings(source: ChainSource) -> Findings | None:
     return None
 
 
-def _chain(source: ChainSource, findings: Findings) -> None:
-    """A chain that can be read."""
-    head = st.container(horizontal=True, vertical_alignment="center", key="inspect-head")
-    facts = st.container(key="inspect-facts")
+def _chain(source: ChainSource, findings: Findings, top: DeltaGenerator) -> None:
+    """A chain that can be read. top: the place of what was found, and of the controls."""
+    facts, head = top.container(key="inspect-facts"), top.container(horizontal=True, key="head")
     step = st.container()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-pictures")
     pace = _pace(source, findings)
@@ -104,9 +106,8 @@ def _chain(source: ChainSource, findings: Findings) -> None:
 
 
 def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:
-    """What is shown, and whether to verify it now, and to follow its newest step."""
+    """Whether to verify the chain now, and to follow its newest step."""
     page_watch.back(source.watched, leave)
-    st.markdown(f"This is {source.what}.", width="content", help=explained(HELP))
     verifying = st.button(
         "Verify",
         type="primary",
@@ -120,7 +121,7 @@ def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:
         source.watched is not None,
         key="inspect_follow",
         bind="query-params",
-        help="New records show up in the cards and sizes by themselves. With this, the step "
+        help="New records show up in the numbers and sizes by themselves. With this, the step "
         "and the exponents follow them too.",
     )
     return verifying, follow
@@ -134,7 +135,7 @@ def _pace(source: ChainSource, findings: Findings) -> float | None:
 
 
 def _records(source: ChainSource, pace: float | None, records_drawn: int, follow: bool) -> None:
-    """The records as they are now, in cards. records_drawn: how many the page below shows."""
+    """The records as they are now. records_drawn: how many the page below shows."""
     try:
         findings = read(source)
     except codec.LccError:
@@ -145,9 +146,10 @@ def _records(source: ChainSource, pace: float | None, records_drawn: int, follow
     if pace != _pace(source, findings) or (follow and changed and may_follow):
         st.rerun()
     summary = summarize(records)
+    st.title(f"Inspect: {finding(summary)}", anchor=False)
+    st.markdown(f":small[{source.what}: {_facts(summary)}]", help=explained(HELP))
     if source.run is None and source.grows and findings.newest:
         st.markdown(f":small[{since_text(findings.newest, summary.gap, time.time())}]")
-    widgets.cards(_cards(summary), _cards_help(summary), "inspect-cards")
     if summary.moments:
         st.markdown(f":small[{sentence(summary.moments)}]")
     _integrity(source, findings, summary)
@@ -177,46 +179,36 @@ def _table(findings: Findings) -> None:
     )
 
 
-def _cards(summary: Summary) -> Cards:
-    coding = summary.codings[-1] if summary.codings else None
-    kept_note = "exactly"
-    if earlier_settings := len(summary.codings[1:]):
-        kept_note = f"{plural(earlier_settings, 'other setting')} before"
-    elif coding is not None:
-        kept_note = f"{CODER_NAMES[coding.coder].split(' ')[0]}, {SCOPES[coding.scope]}"
-    lost_steps = len(summary.steps) - len(summary.reached)
-    step_nbytes = "no delta" if summary.step_nbytes is None else nbytes_text(summary.step_nbytes)
-    smaller = f"{summary.times:.1f} × smaller" if summary.times else None
-    share = f"{percent_text(summary.share)} of float32" if summary.share else None
-    complete = "no" if summary.problems or lost_steps else "yes"
-    return {
-        "Steps": (f"{len(summary.steps):,}", f"{summary.steps[0]:,} to {summary.newest:,}"),
-        "Records": (f"{sum(summary.kinds.values()):,}", kinds_text(summary)),
-        "On disk": (nbytes_text(summary.nbytes), smaller),
-        "A step": (step_nbytes, share),
-        "Kept": (kept_text(coding) if coding else "all", kept_note),
-        "Behind": ("unknown" if summary.behind is None else behind_text(summary.behind), None),
-        "Complete": (complete, f"{plural(lost_steps, 'step')} lost" if lost_steps else None),
-    }
+def finding(summary: Summary) -> str:
+    """What is in the chain, whether it is whole, and what a restart from its end would miss."""
+    n, lost_steps = len(summary.steps), len(summary.steps) - len(summary.reached)
+    if lost_steps:
+        return f"{lost_steps:,} of {plural(n, 'step')} cannot be restored"
+    text = f"{plural(n, 'step')} in {nbytes_text(summary.nbytes)}"
+    if summary.problems:
+        return f"{text}, with {plural(len(summary.problems), 'problem')}"
+    text += ", all whole"
+    if summary.behind is None:
+        return text
+    missed = f"{behind_text(summary.behind)} of the training" if summary.behind else "nothing"
+    return f"{text}; a restart misses {missed}"
 
 
-def _cards_help(summary: Summary) -> dict[str, str]:
-    return {
-        "Steps": "Saved steps in these records.",
-        "Records": "Files of the chain. A base holds the whole state, exactly; a delta what a step "
-        "changes.",
-        "On disk": f"All records, {nbytes_text(summary.base_nbytes)} of it bases. Full float32 "
-        f"checkpoints take {nbytes_text(summary.full_nbytes)}.",
-        "A step": "Bytes of a delta on average, its header included. "
-        f"The whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
-        "Kept": "How much of a change the newest record keeps. With x bits: the 2ˣ − 1 largest "
-        "buckets. With a budget: what fits into it. With a distance: all but this share. Then its "
-        "coder, and what shares one set of levels.",
-        "Behind": "What a restart from the newest record would lack: the part of the weights' "
-        "change that the record leaves out, as a share of the distance trained since the base.",
-        "Complete": "All files were read: each matches its digest and names the record before it. "
-        "*Verify* also decodes them. Records missing at the very end go unnoticed.",
-    }
+def _facts(summary: Summary) -> str:
+    """Steps, sizes and settings, in a sentence or two."""
+    texts = [f"steps {summary.steps[0]:,} to {summary.newest:,}, {kinds_text(summary)}"]
+    if summary.times:
+        full = nbytes_text(summary.full_nbytes)
+        texts[0] += f", {summary.times:.1f} × smaller than float32 checkpoints, {full}"
+    if summary.step_nbytes is not None and summary.share:
+        share = percent_text(summary.share)
+        texts.append(f"A delta takes {nbytes_text(summary.step_nbytes)}, {share} of float32")
+    if summary.codings:
+        coding, n = summary.codings[-1], len(summary.codings) - 1
+        coder = CODER_NAMES[coding.coder].split(" ")[0]
+        earlier = f"; {plural(n, 'other setting')} before" * bool(n)
+        texts.append(f"Kept: {kept_text(coding)}, {coder}, {SCOPES[coding.scope]}{earlier}")
+    return ". ".join(texts) + "."
 
 
 def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> None:
@@ -240,7 +232,7 @@ def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> Non
         widgets.verified(
             f"Verified: {plural(n, 'record')}, {verified.nbytes:,} bytes. "
             f"Each of {plural(len(verified.steps), 'step')}, {steps}, decodes bit for bit to what "
-            f"was written. *Behind* says how close that is to the training.{remark}",
+            f"was written. The title says how close that is to the training.{remark}",
             far,
         )
 

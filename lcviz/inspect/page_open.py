@@ -122,7 +122,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
         path, upload = _path_or_upload(choice)
     if upload is not None:
         place, ((name, file),) = upload
-        return ChainSource(file, f"the uploaded archive **{plain(name)}**", _archive(place, file))
+        return ChainSource(file, f"The uploaded archive **{plain(name)}**", _archive(place, file))
     if path:
         try:
             return _source_at(path)
@@ -172,7 +172,7 @@ def _on_live() -> ChainSource | None:
         session.await_example()
         return None
     whose = "the example run" if session.is_example(run) else "the run on Live"
-    what = f"the chain of {whose}, **{run.task.title}**"
+    what = f"The chain of {whose}, **{run.task.title}**"
     return ChainSource(run.id, what, run.path, run.path, run)
 
 

@@ -41,22 +41,36 @@ T = TypeVar("T")
 
 
 def one_value(source: ChainSource, findings: Findings, facts: StepFacts) -> None:
-    """Sign, exponent and mantissa of a chosen value, and the value over the steps."""
-    st.markdown("**One restored value**")
+    """A chosen value over the steps; its sign, exponent and mantissa."""
     names = [t.name for t in facts.tensors if t.dtype == "F32" and t.n]
     if not names:
         st.markdown("No tensor of this chain is in float32.")
         return
-    name = widgets.select("Tensor", names, key="inspect_tensor")
+    left, right = st.columns([3, 2])
+    with right:
+        chosen = _one(facts, names)
+    if chosen is not None:
+        with left:
+            _over_steps(source, findings, facts, *chosen)
+
+
+def _one(facts: StepFacts, names: list[str]) -> tuple[str, Place] | None:
+    """The value that a visitor chooses, at first the one that has moved farthest, and its bits.
+
+    Returns its tensor and place; None if the place is wrong.
+    """
+    farthest = {name: facts.farthest.get(name, (0, 0.0)) for name in names}
+    first = max(names, key=lambda name: farthest[name][1])
+    name = widgets.select("Tensor", names, default=first, key="inspect_tensor")
     flat = facts.state[name].reshape(-1)
     index = widgets.checked_number(
         "Value",
-        widgets.Limits(0, flat.size - 1, 0, 1),
+        widgets.Limits(0, flat.size - 1, farthest[name][0], 1),
         key=f"inspect_value_{name}",
         text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
     )
     if index is None:
-        return
+        return None
     value = np.float32(flat[index])
     place = tuple(int(i) for i in np.unravel_index(index, facts.state[name].shape))
     bit_fields = fields(float(value))
@@ -79,7 +93,7 @@ def one_value(source: ChainSource, findings: Findings, facts: StepFacts) -> None
     st.markdown(f":small[{meaning}]")
     stored = next(stored_text(t) for t in facts.tensors if t.name == name)
     st.markdown(f":small[In this step's record {plain(name)} is stored {stored}.]")
-    _over_steps(source, findings, facts, name, place)
+    return name, place
 
 
 def _over_steps(

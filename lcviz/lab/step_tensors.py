@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from codec.inspect import (
 from .codewords import tokens_of
 
 T = TypeVar("T", bound=np.generic)
+MOST_COMPARED = 64 * 2**20  # bytes of a state that is compared with its base
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 
 
@@ -61,8 +62,10 @@ class TensorFacts:
 class StepFacts:
     """A restored step.
 
-    name: file name of its record. groups: its alphabets. state: the restored track. needs_rerun:
-    whether the record holds gradients: a restart computes other parameters than the track's.
+    name: file name of its record. groups: its alphabets. state: the restored track. farthest:
+    float32 tensor -> the value that has moved farthest since the base, by its place in C order, and
+    how far; empty if the state has more than MOST_COMPARED bytes. needs_rerun: whether the record
+    holds gradients: a restart computes other parameters than the track's.
     """
 
     step: int
@@ -71,6 +74,7 @@ class StepFacts:
     tensors: tuple[TensorFacts, ...]
     groups: tuple[Group, ...]
     state: Arrays
+    farthest: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     needs_rerun: bool = False
 
 
@@ -82,7 +86,10 @@ def rebuild_step(
     progress: called with each step that is rebuilt on the way. Raises what `Chain.replay` does.
     """
     position: Position | None = None
+    base: Arrays = {}
     for position in chain.replay(step):
+        if not base and position.track.layout.nbytes <= MOST_COMPARED:
+            base = {name: array.copy() for name, array in position.track.arrays.items()}
         if progress:
             progress(position.step)
     if position is None or position.step != step:
@@ -114,7 +121,22 @@ def rebuild_step(
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind, rerun = position.entry.name, record.kind, position.needs_rerun
-    return StepFacts(step, name, kind, tuple(tensors), groups, state, rerun)
+    farthest = {} if rerun else _farthest(base, state)
+    return StepFacts(step, name, kind, tuple(tensors), groups, state, farthest, rerun)
+
+
+def _farthest(base: Arrays, state: Arrays) -> dict[str, tuple[int, float]]:
+    """The values that have moved farthest, see `StepFacts`."""
+    moved = {}
+    for name, array in state.items():
+        before = base.get(name)
+        if before is None or array.dtype != np.float32 or before.shape != array.shape:
+            continue
+        with np.errstate(invalid="ignore"):  # of infinite values
+            distances = np.nan_to_num(np.abs(array - before), posinf=0.0).reshape(-1)
+        if distances.size:
+            moved[name] = int(distances.argmax()), float(distances.max())
+    return moved
 
 
 def _transition_arrays(delta: codec.Delta) -> Arrays:

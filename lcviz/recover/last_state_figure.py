@@ -38,9 +38,9 @@ def distances_panel(last_state: LastState) -> Panel:
     ]
     figure.update_xaxes(range=[0, _AXIS_LENGTH * (longest or 1.0)])
     name_rows(figure, names)
-    figure.update_layout(showlegend=False)
+    ours = percent_text(states[-1].distance)
     return Panel(
-        f"From the restored weights to those of step {last_state.step:,}",
+        f"LC is {ours} of the way trained off step {last_state.step:,}",
         _sentence(last_state),
         figure,
         "A bar for each method: distance of the state it restores, in % of the distance trained.",

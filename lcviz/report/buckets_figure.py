@@ -27,11 +27,11 @@ def values_by_bucket(step_buckets: StepBuckets) -> Panel:
     fullest = max(step_buckets.buckets, key=lambda b: b.count)
     name, zeros = exponent_text(fullest.exponent, fullest.sign), step_buckets.zeros / step_buckets.n
     sentence = (
-        f"{plural(len(counts), 'bucket')} kept; {name} has most values, {fullest.count:,}. "
+        f"{name} has most values, {fullest.count:,}. "
         f"{percent_text(zeros)} of {step_buckets.n:,} values are 0 here: unchanged or postponed."
     )
     return Panel(
-        f"Buckets of step {step_buckets.step}",
+        f"Step {step_buckets.step} keeps {plural(len(counts), 'bucket')}",
         sentence,
         figure,
         "Values in each exponent bucket, by sign.",
@@ -50,12 +50,12 @@ def removed_bucket(step_buckets: StepBuckets) -> Panel:
     farthest = max(step_buckets.buckets, key=lambda b: b.moved or 0.0)
     name, moved = exponent_text(farthest.exponent, farthest.sign), farthest.moved or 0.0
     sentence = (
-        f"Without {name} step {step_buckets.step} moves most: {percent_text(moved)} of the "
-        f"distance from base {step_buckets.base}. A chain holds neither the live weights nor the "
-        "model: the loss, and the buckets dropped before saving, are not known here."
+        f"In percent of the distance from base {step_buckets.base}. A chain holds neither the live "
+        "weights nor the model: the loss, and the buckets dropped before saving, are not known "
+        "here."
     )
     return Panel(
-        f"Removed bucket: step {step_buckets.step} without one of its buckets",
+        f"Step {step_buckets.step} moves most without {name}: by {percent_text(moved)}",
         sentence,
         figure,
         "Distance that the restored step moves without each bucket, by sign.",
@@ -77,6 +77,9 @@ def _bars(
                 x=[b.exponent for b, _ in of_sign],
                 y=[y for _, y in of_sign],
                 marker={"color": SIGN_COLOURS[sign], "pattern": {"shape": PATTERNS[sign]}},
+                text=["−" if sign else "+"] * len(of_sign),
+                textposition="outside",
+                cliponaxis=False,
                 hovertemplate=hover,
             )
     figure.update_layout(bargap=0.3)

@@ -82,7 +82,8 @@ class ChainFigures(Mapping[str, go.Figure]):
 
     def text(self, name: str) -> str:
         """What a figure shows, in a sentence or two."""
-        return shown_text(self.panels[name].sentence)
+        panel = self.panels[name]
+        return shown_text(f"{panel.title}. {panel.sentence}").strip()
 
     def to_html(self) -> str:
         """The report as one HTML file, which loads nothing from elsewhere."""

@@ -41,7 +41,7 @@ def code_words(facts: StepFacts) -> Panel | None:
         marker={"color": colours, "pattern": {"shape": patterns}},
         hovertemplate="%{customdata[0]}<br>%{x} %, %{customdata[1]:,} times<extra></extra>",
     )
-    figure.update_layout(hovermode="closest", showlegend=False, bargap=0.3)
+    figure.update_layout(hovermode="closest", bargap=0.3)
     figure.update_xaxes(rangemode="tozero")
     figure.update_yaxes(ticklabelstandoff=6)
     name_rows(figure, names)
@@ -53,8 +53,9 @@ def code_words(facts: StepFacts) -> Panel | None:
             "bits, extra bits included": [w.nbits for w in words],
         }
     )
+    share = percent_text(words[0].nbits / encoded.payload_bits)
     return Panel(
-        f"Code words of step {facts.step}",
+        f"Of the bits of step {facts.step}, {share} are the word {words[0].word}",
         _sentence(group, words, len(groups)),
         figure,
         "Share of the bits that each code word takes.",
@@ -63,11 +64,10 @@ def code_words(facts: StepFacts) -> Panel | None:
 
 
 def _sentence(group: Group, words: tuple[CountedWord, ...], n_tables: int) -> str:
-    nbits, largest = group.encoded.payload_bits, words[0]
+    nbits = group.encoded.payload_bits
     text = (
         f"{plural(len(words), 'code word')} for {group.n:,} values: "
-        f"{nbytes_text(nbits / 8)}, {nbits / group.n:.3f} bits a value. {largest.word} takes "
-        f"{percent_text(largest.nbits / nbits)} of the bits. "
+        f"{nbytes_text(nbits / 8)}, {nbits / group.n:.3f} bits a value. "
         f"The code table is {'reused' if group.encoded.cached else 'new'}."
     )
     if n_tables > 1:

@@ -26,7 +26,7 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
     counts = [[histogram.counts.get(e) for histogram in columns] for e in exponents]
     largest = max((n for row in counts for n in row if n), default=1)
     decades = max(1, math.ceil(math.log10(largest)))
-    figure = base_figure(STEP, "exponent of the level", HEIGHT, r=84, t=12)
+    figure = base_figure(STEP, "exponent of the level", HEIGHT)
     figure.add_heatmap(
         x=[str(histogram.step) for histogram in columns],
         y=list(exponents),
@@ -39,18 +39,7 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
     figure.update_layout(
         hovermode="closest",
         plot_bgcolor=EMPTY,
-        coloraxis={
-            "colorscale": list(CIVIDIS),
-            "cmin": 0,
-            "cmax": decades,
-            "colorbar": {
-                "title": {"text": "changed"},
-                "tickvals": list(range(decades + 1)),
-                "ticktext": [f"{10**n:,}" for n in range(decades + 1)],
-                "thickness": 14,
-                "outlinewidth": 0,
-            },
-        },
+        coloraxis={"colorscale": list(CIVIDIS), "cmin": 0, "cmax": decades, "showscale": False},
     )
     figure.update_xaxes(type="category", showgrid=False, nticks=12, tickangle=0)
     if round_steps := _round_steps([histogram.step for histogram in columns]):
@@ -59,16 +48,16 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
         showgrid=False, range=[exponents[0] - 0.5, exponents[-1] + 0.5], tickformat="d"
     )
     figure.update_yaxes(dtick=max(1, len(exponents) // 12))
-    changed = [
-        f"{percent_text(1 - h.zeros / max(h.n, 1))} at step {h.step}"
-        for h in (histograms[0], histograms[-1])
-    ]
-    sentence = f"Weights that change: {', '.join(changed)}. Grey: none."
+    ends = (histograms[0], histograms[-1]) if len(histograms) > 1 else histograms[:1]
+    first, *later = ((percent_text(1 - h.zeros / max(h.n, 1)), f"at step {h.step}") for h in ends)
+    title = f"{first[0]} of the weights change {first[1]}"
+    title += "".join(f", {share} {where}" for share, where in later)
+    sentence = f"Dark blue: one weight; yellow: {10**decades:,}, on a log scale. Grey: none."
     if len(columns) < len(histograms):
         sentence += f" {len(columns)} of {len(histograms):,} steps are drawn, evenly chosen."
     rows = [(h.step, minus(e), count) for h in histograms for e, count in h.counts.items()]
     return Panel(
-        "Exponents over time",
+        title,
         sentence,
         figure,
         "Heat map of the number of changed weights by step and exponent of the level.",

@@ -35,22 +35,26 @@ def line(
     points: Sequence[tuple[int, float | None]],
     marked: bool,
     hover: str,
+    named: float,
 ) -> go.Scatter:
-    """A line by step.
+    """A line by step, with its name.
 
     Args:
-        name: In the legend.
+        name: Of the line.
         look: Colour, Plotly's dash and symbol.
         points: Step and value; None and what is not finite are gaps.
         marked: Whether every point has its symbol.
         hover: Plotly's template of a value.
+        named: Where its name stands, from 0, at its first point, to 1, at its last one.
     """
     colour, dash, symbol = look
     return go.Scatter(
         name=name,
         x=[step for step, _ in points],
         y=[None if value is None else plotted(value) for _, value in points],
-        mode="lines+markers" if symbol and marked else "lines",
+        text=[name if i == round(named * (len(points) - 1)) else "" for i in range(len(points))],
+        textposition=f"top {'right' if named < 1 / 3 else 'left' if named > 2 / 3 else 'center'}",
+        mode="lines+markers+text" if symbol and marked else "lines+text",
         line={"color": colour, "dash": dash, "width": 2},
         marker={"color": colour, "symbol": symbol, "size": 7},
         cliponaxis=False,

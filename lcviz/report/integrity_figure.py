@@ -30,14 +30,14 @@ def steps_that_restore(restored: Collection[int], steps: Sequence[int]) -> Panel
             cliponaxis=False,
             hovertemplate="step %{x} " + name + "<extra></extra>",
         )
-    figure.update_layout(showlegend=False, hovermode="closest")
+    figure.update_layout(hovermode="closest")
     figure.update_xaxes(range=step_range(steps[0], steps[-1]))
     figure.update_yaxes(
         type="category", categoryarray=[LOST, RESTORES], range=[-0.5, 1.5], showgrid=False
     )
-    sentence = f"{states.count(RESTORES):,} of {plural(len(steps), 'step')} restore."
+    title, sentence = f"{states.count(RESTORES):,} of {plural(len(steps), 'step')} restore", ""
     if LOST not in states:
-        sentence = f"All of {plural(len(steps), 'step')} restore, bit for bit as they were saved."
+        title, sentence = f"All {plural(len(steps), 'step')} restore", "Bit for bit as saved."
     table = pd.DataFrame({"step": steps, "state": states})
     alt = "Each step: whether it restores."
-    return Panel("Integrity: steps that restore", sentence, figure, alt, table)
+    return Panel(title, sentence, figure, alt, table)

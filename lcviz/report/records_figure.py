@@ -9,27 +9,20 @@ import pandas as pd
 
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BLUE, GREY, Panel, base_figure
 
 from .figure_parts import MAX_POINTS, STEP, decades, step_range, thinned
 
 HEIGHT = 256  # pixels
 LOST = "cannot be used"
-MARKS = {
-    "base": (BLUE, "diamond"),
-    "delta, new table": (VERMILION, "square"),
-    "delta, no new table": (GREEN, "circle"),
-    LOST: (GREY, "x"),
-}
+MARKS = {"base": (BLUE, "diamond"), "delta": (BLUE, "circle"), LOST: (GREY, "x")}
 
 
 def _mark(record: RecordFacts) -> str:
     """The key of MARKS for a record."""
     if record.problem or not record.reached:
         return LOST
-    if record.entry.kind == "base":
-        return "base"
-    return "delta, new table" if record.tables_reused < record.tables else "delta, no new table"
+    return "base" if record.entry.kind == "base" else "delta"
 
 
 def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
@@ -41,12 +34,16 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     for mark, marked in by_mark.items():
         if marked:
             colour, symbol = MARKS[mark]
-            points, size = thinned(marked, MAX_POINTS), 7 if mark.startswith("delta") else 11
+            points, size = thinned(marked, MAX_POINTS), 7 if mark == "delta" else 11
+            below = mark == "delta"  # nothing else is as small
+            named = (min if below else max)(points, key=lambda f: f.entry.nbytes)
             figure.add_scatter(
                 name=mark,
+                text=[mark if f is named else "" for f in points],
+                textposition=f"{'bottom' if below else 'top'} center",
                 x=[f.entry.step for f in points],
                 y=[max(f.entry.nbytes, 1) for f in points],
-                mode="markers",
+                mode="markers+text",
                 marker={"color": colour, "symbol": symbol, "size": size},
                 cliponaxis=False,
                 hovertemplate="%{y:,} bytes",
@@ -58,22 +55,27 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     figure.update_yaxes(type="log", range=limits, dtick=1, tickformat=",")
     alt = "Bytes of each record, by step."
     table = partial(records_table, records)
-    return Panel("Size of each record", _sentence(records, by_mark), figure, alt, table)
+    title, sentence = _texts(records, by_mark)
+    return Panel(title, sentence, figure, alt, table)
 
 
-def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:
-    texts = []
-    marked_deltas = (marked for mark, marked in by_mark.items() if mark.startswith("delta"))
-    if deltas := sorted(record.entry.nbytes for marked in marked_deltas for record in marked):
+def _texts(
+    records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]
+) -> tuple[str, str]:
+    """Title and sentence."""
+    title, texts = f"{plural(len(records), 'record')} without deltas", []
+    if deltas := sorted(record.entry.nbytes for record in by_mark["delta"]):
         median = nbytes_text(deltas[(len(deltas) - 1) // 2])
         ends = f"{nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}"
-        texts.append(f"Deltas: {ends}, median {median}.")
+        title = f"Half of the {plural(len(deltas), 'delta')} take at most {median}"
+        title = title if len(deltas) > 1 else f"The delta takes {median}"
+        texts.append(f"All: {ends}." * (len(deltas) > 1))
     if needed := sum(record.tables for record in records):
         reused = sum(record.tables_reused for record in records)
         texts.append(f"{reused:,} of {plural(needed, 'code table')} reused.")
     if max(map(len, by_mark.values())) > MAX_POINTS:
         texts.append(f"At most {MAX_POINTS} of each kind are drawn, evenly chosen.")
-    return " ".join(texts) or f"{plural(len(records), 'record')} without deltas."
+    return title, " ".join(texts)
 
 
 def records_table(records: Sequence[RecordFacts]) -> pd.DataFrame:

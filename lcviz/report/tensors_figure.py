@@ -8,7 +8,7 @@ import pandas as pd
 
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.text import percent_text, plain, plural, step_text
-from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure, name_rows
+from lcviz.ui.charts import BLUE, Panel, base_figure, name_rows
 
 from .figure_parts import label
 
@@ -65,7 +65,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
     bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
-        (("values changed, %", BLUE, changed), ("bits per parameter", GREEN, bits)), 1
+        (("values changed, %", BLUE, changed), ("bits per parameter", BLUE, bits)), 1
     ):
         figure.add_bar(
             name=name,
@@ -81,7 +81,6 @@ def tensor_bars(facts: StepFacts) -> Panel:
     name_rows(figure, [label(t.name, NAME_LENGTH) for t in largest])
     figure.update_yaxes(ticklabelstandoff=6)
     figure.update_layout(
-        showlegend=False,
         hovermode="closest",
         bargap=0.35,
         xaxis={"domain": [0, 0.46], "rangemode": "tozero"},
@@ -91,22 +90,23 @@ def tensor_bars(facts: StepFacts) -> Panel:
         yaxis2={"matches": "y", "anchor": "x2", "showticklabels": False, "showgrid": False},
     )
     return Panel(
-        f"What step {facts.step} changes in each tensor",
-        _sentence(facts, coded),
+        *_texts(facts, coded),
         figure,
         "Bars for each tensor: the share of its values that changed, and bits per parameter.",
         tensors_table(facts),
     )
 
 
-def _sentence(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
+def _texts(facts: StepFacts, coded: Sequence[TensorFacts]) -> tuple[str, str]:
+    """Title and sentence."""
     n, changed = sum(t.n for t in coded), sum(t.changed or 0 for t in coded)
     most_changed = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
-    text = f"{changed:,} of {n:,} lossy values change, {percent_text(changed / max(n, 1))}"
+    title = f"Step {facts.step} changes {percent_text(changed / max(n, 1))} of {n:,} lossy values"
+    text = f"{changed:,} of them"
     if changed and len(coded) > 1:
         share = percent_text((most_changed.changed or 0) / most_changed.n)
         text += f"; most of all in {plain(most_changed.name)}, {share}"
     text += "."
     if len(coded) > MAX_TENSORS:
         text += f" Drawn are the {MAX_TENSORS} largest of {plural(len(coded), 'tensor')}."
-    return text
+    return title, text

@@ -40,11 +40,15 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
         (f"step {chosen}", here, {"color": VERMILION, "symbol": "circle-open"}),
     ):
         if marked:
+            at_end = marked[0].step > (points[0].step + points[-1].step) / 2
+            falls = min(p.value or 0.0 for p in drawn) < (marked[0].value or 0.0)
             figure.add_scatter(
                 name=name,
+                text=[name, *[""] * (len(marked) - 1)],
+                textposition=f"{'top' if falls else 'bottom'} {'left' if at_end else 'right'}",
                 x=[p.step for p in marked],
                 y=[_plotted(p.value) for p in marked],
-                mode="markers",
+                mode="markers+text",
                 marker=marker
                 | {"size": 10 if marker["symbol"] == "diamond" else 15}
                 | {"line": {"width": 3 if marker["symbol"] != "diamond" else 0}},
@@ -53,9 +57,10 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
             )
     figure.update_xaxes(range=step_range(points[0].step, points[-1].step))
     figure.update_yaxes(nticks=6)
+    title, *more = _sentences(points, len(drawn) < len(bends))
     return Panel(
-        "This value over the steps",
-        _sentence(points, len(drawn) < len(bends)),
+        title,
+        " ".join(more),
         figure,
         "Staircase of one value by step; its bases and the chosen step are marked.",
         partial(_table, points),
@@ -84,7 +89,8 @@ def _table(points: Sequence[Point]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["step", "value", "exact"])
 
 
-def _sentence(points: Sequence[Point], is_thinned: bool) -> str:
+def _sentences(points: Sequence[Point], is_thinned: bool) -> list[str]:
+    """What the picture shows, the most important first; the first one without its dot."""
     texts = []
     changes = [
         (after.value - before.value, after)
@@ -99,10 +105,11 @@ def _sentence(points: Sequence[Point], is_thinned: bool) -> str:
         if moves:
             change, step = max(moves, key=lambda move: abs(move[0]))
             texts.append(
-                f"It moves in {len(moves):,} of {n}, farthest at step {step}: by {_signed(change)}."
+                f"This value moves in {len(moves):,} of {n}, farthest at step {step}: "
+                f"by {_signed(change)}"
             )
         else:
-            texts.append(f"It does not move in {n}.")
+            texts.append(f"This value does not move in {n}")
     bases = [p.step for p in points if p.is_base and p.value is not None]
     if by_base:
         change, step = max(by_base, key=lambda move: abs(move[0]))
@@ -115,7 +122,8 @@ def _sentence(points: Sequence[Point], is_thinned: bool) -> str:
         texts.append(f"The base of step {bases[0]} holds it exactly.")
     if is_thinned:
         texts.append("Only some of its moves are drawn, evenly chosen.")
-    return " ".join(texts) or "It is known at one step."
+    known = sum(p.value is not None for p in points)
+    return texts if by_step else [f"This value at {plural(known, 'step')}", *texts]
 
 
 def _signed(change: float) -> str:

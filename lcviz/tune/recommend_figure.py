@@ -65,7 +65,6 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
                 customdata=[c.setting.text(unit) for c in points],
                 text=[f"<b>{kept_text(c.setting.coding)}</b>" for c in points],
                 cliponaxis=False,
-                showlegend=False,
                 hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
                 **style,
             )
@@ -76,13 +75,14 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     else:
         figure.update_yaxes(rangemode="tozero")
     more = len(tuned.candidates) - len(drawn)
-    sentence = f"{plural(len(tuned.candidates), 'setting')} tried."
+    best, sentence = len(_frontier(drawn, nbytes, value)), ""
     if more:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
         why = "restore what is not finite" if measure == "distance" else lost
-        sentence += f" Not drawn: {more} that {why}."
+        sentence = f"Not drawn: {more} that {why}."
     return Panel(
-        f"What is written, and {'the price of a crash' if measure == 'rework' else measure}",
+        f"{plural(len(tuned.candidates), 'setting')} tried: no other is better than the {best} on "
+        "the line",
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
@@ -107,7 +107,6 @@ def _limit_line(
         textposition="bottom right",
         line=_LIMIT,
         hoverinfo="skip",
-        showlegend=False,
     )
 
 

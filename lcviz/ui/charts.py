@@ -29,7 +29,7 @@ INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is 
 BEHIND = {"light": "rgba(255,255,255,0.85)", "dark": "rgba(23,22,20,0.85)"}
 
 GRID = "rgba(128,128,128,0.25)"
-_SIDES = {"l": 52, "r": 24, "t": 44, "b": 52}
+_SIDES = {"l": 52, "r": 24, "t": 28, "b": 48}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
             "height": height,
             "margin": margin,
             "hovermode": "x unified",
-            "legend": {"orientation": "h", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"},
+            "showlegend": False,
             "xaxis": lines | {"title": {"text": x, "standoff": 8}},
             "yaxis": lines,
         }
@@ -94,16 +94,13 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
     layout = fields["layout"]
     layout.pop("template", None)  # the default one, which the new figure gets again
     axes = [layout[key] for key in layout if re.fullmatch(r"[xy]axis\d*", key)]
-    axes += [layout[key].setdefault("colorbar", {}) for key in layout if "coloraxis" in key]
     for axis in axes:
         title = axis.setdefault("title", {})
         for font in (axis.setdefault("tickfont", {}), title.setdefault("font", {})):
             font["color"] = INK[theme]
-    annotations = layout.get("annotations", ())
-    for annotation in annotations:
+    for annotation in layout.get("annotations", ()):
         annotation.setdefault("bgcolor", BEHIND[theme])
-    for text in (*annotations, layout.setdefault("legend", {})):
-        text.setdefault("font", {})["color"] = INK[theme]
+        annotation.setdefault("font", {})["color"] = INK[theme]
     return go.Figure(fields)
 
 

@@ -47,7 +47,8 @@ def picture(panel: Panel, key: str) -> None:
         alt=panel.alt,
         config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
     )
-    st.markdown(f":small[{panel.sentence}]")
+    if panel.sentence:
+        st.markdown(f":small[{panel.sentence}]")
 
 
 def opened(

@@ -20,15 +20,15 @@ def test_it_follows_what_another_process_writes_and_opens_an_upload(
     (tmp_path / "evil.zip").write_bytes(b"no archive at all")
     visitor = tab(width=1280).open("/inspect")
     page, expecting = visitor.page, visitor.expecting
-    expecting(page.get_by_text("What step 600 changes")).to_be_visible()
-    visitor.check_on_first_screen(visitor.figure("tensors"))
+    visitor.title(re.compile(r"^Inspect: 61 steps in .* kB, all whole; a restart misses .* %"))
+    visitor.check_on_first_screen(visitor.figure("value"))
     # A word is explained where it stands; the glossary opens in another tab.
-    word = page.get_by_role("link", name="record", exact=False).first
-    expecting(word).to_have_attribute("title", re.compile("One file of a chain"))
+    word = page.get_by_role("link", name="deltas", exact=True).first
+    expecting(word).to_have_attribute("title", re.compile("what has to be saved"))
     with page.context.expect_page() as other:
         word.click()
     asked = other.value.locator(".st-key-glossary-asked")
-    expecting(asked).to_contain_text("One file of a chain")
+    expecting(asked).to_contain_text("what has to be saved")
     other.value.close()
 
     page.get_by_text("Open a path or archive").click()
@@ -36,9 +36,8 @@ def test_it_follows_what_another_process_writes_and_opens_an_upload(
     box = page.get_by_role("textbox", name="Path on this machine")
     box.fill(str(path))
     box.press("Enter")
-    expecting(page.get_by_text(f"This is {path.name}")).to_be_visible()
-    steps = page.get_by_test_id("stMetric").filter(has_text="Steps").first
-    expecting(steps).to_contain_text("0 to 5")
+    steps = page.locator(".st-key-inspect-facts")
+    expecting(steps).to_contain_text(f"{path.name}: steps 0 to 5")
     visitor.settled()
     slider = page.get_by_role("slider", name="Step")
     slider.press("ArrowLeft")
@@ -64,7 +63,7 @@ def test_it_follows_what_another_process_writes_and_opens_an_upload(
     visitor.check_fits()
 
     chooser = page.locator(".st-key-inspect-where input[type=file]")
-    uploaded = page.get_by_text("the uploaded archive mine.lcc.zip")
+    uploaded = page.get_by_text("The uploaded archive mine.lcc.zip")
     visitor.upload(chooser, tmp_path / "mine.lcc.zip")
     expecting(uploaded).to_be_visible()
     expecting(steps).to_contain_text("0 to 5")

@@ -282,13 +282,13 @@ def _check_figure(panel: Panel) -> dict[str, Any]:
         assert all(dyed[axis]["title"]["font"]["color"] == ink for axis in axes)
         assert all(note["font"]["color"] == ink for note in dyed.get("annotations", []))
         assert not dyed["yaxis"]["title"].get("text")  # it would be turned
-        assert dyed["legend"]["font"]["color"] == ink
-        if "coloraxis" in dyed:
-            assert dyed["coloraxis"]["colorbar"]["tickfont"]["color"] == ink
+        assert dyed["showlegend"] is False
+        assert dyed.get("coloraxis", {}).get("showscale", False) is False
         assert dyed["template"] == told["layout"]["template"]
     assert json.loads(figure.to_json()) == told  # not changed by a theme
-    assert panel.title
-    assert panel.sentence.endswith(".")
+    assert re.search(r"\d|Every step", panel.title), "a finding, with its number"
+    assert not panel.title.endswith(".")
+    assert panel.sentence.endswith(".") or not panel.sentence
     assert panel.alt.endswith(".")
     assert len(panel.table.columns) > 1
     return told
@@ -502,6 +502,13 @@ class Page:
     def sentences(self) -> list[str]:
         """What the panels say."""
         return [t[len(":small[") : -1] for t in self.texts("markdown") if t.startswith(":small[")]
+
+    @property
+    def chain(self) -> tuple[str, str] | None:
+        """On Inspect, how many steps the chain has, and the first to the last; None without one."""
+        number = re.fullmatch(r"Inspect: (?:[\d,]+ of )?([\d,]+) steps?\b.*", self.title)
+        ends = re.search(r": steps ([\d,]+ to [\d,]+), ", "".join(self.texts("markdown")))
+        return (number[1], ends[1]) if number and ends else None
 
     @property
     def metrics(self) -> dict[str, tuple[str, str]]:

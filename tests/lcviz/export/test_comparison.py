@@ -106,7 +106,8 @@ def test_sizes(check_figure: Check) -> None:
     assert lines["file"]["y"] == [1050, 1050, 1050]
     looks = {(s["line"]["dash"], s["marker"].get("symbol")) for s in lines.values()}
     assert len(looks) == 4
-    for part in ("1.20 kB", "3.00 kB in float32", "3.15 kB as files", "2.70 kB as zipped files"):
+    assert panel.title == "1.20 kB, 40.00 % of float32"
+    for part in ("3.00 kB in float32", "3.15 kB as files", "2.70 kB as zipped files"):
         assert part in panel.sentence
     chain = sizes_by_step([replace(c, file_nbytes=None, zipped=None) for c in STEPS])
     assert len(check_figure(chain)["data"]) == 2  # no files
@@ -117,12 +118,12 @@ def test_sizes(check_figure: Check) -> None:
 def test_distances(check_figure: Check) -> None:
     panel = distance_by_step(STEPS)
     assert check_figure(panel)["data"][0]["y"] == [0.0, 0.25, 0.2]
-    assert "Step 10 is furthest from its original: 25.00 %" in panel.sentence
+    assert panel.title == "Step 10 is furthest off: 25.00 % of the distance trained"
     assert "more than 0.5." in panel.sentence
-    assert "restores to the last bit" in distance_by_step([BASE]).sentence
+    assert "restores to the last bit" in distance_by_step([BASE]).title
     broken = distance_by_step([BASE, replace(STEPS[1], distance=math.nan, largest=math.nan)])
     assert check_figure(broken)["data"][0]["y"][1] is None
-    assert "not finite" in broken.sentence
+    assert "not finite" in broken.sentence + broken.title
 
 
 def test_tensors() -> None:

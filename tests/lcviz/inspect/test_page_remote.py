@@ -160,8 +160,8 @@ def test_streamlit_ends_a_script_that_waits(
     save(tmp_path / "run.lcc", 0, 3)
     url = f"{web_server.url}/run.lcc"
     page = started("--run", url)
-    until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
-    assert page.metrics["Steps"] == ("4", "0 to 3")
+    until(lambda: page.run().chain is not None)  # a thread asks it first
+    assert page.chain == ("4", "0 to 3")
     findings = page.at.session_state["inspect-findings"][1]
     runners: list[Any] = []
     original = app_test.LocalScriptRunner
@@ -184,5 +184,5 @@ def test_streamlit_ends_a_script_that_waits(
     assert ended
     assert page.said("info")[0].startswith(f"No answer yet from **{url}**.")
     save(tmp_path / "run.lcc", 4, 5)
-    assert page.run().metrics["Steps"] == ("6", "0 to 5")
+    assert page.run().chain == ("6", "0 to 5")
     assert page.at.session_state["inspect-findings"][1] is findings

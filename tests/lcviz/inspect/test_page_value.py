@@ -48,6 +48,12 @@ def line(page: Any) -> list[tuple[int, float | None]]:
     return list(zip(value["x"], value["y"]))
 
 
+def marked(page: Any) -> list[str]:
+    """What stands beside points of the line."""
+    _, *marks = page.figure("value")["data"]
+    return ["".join(mark["text"]) for mark in marks]
+
+
 def restored(path: Path, index: int, steps: range = range(9)) -> list[tuple[int, float]]:
     """The values themselves."""
     states = [(step, codec.restore(path, step)["w"].reshape(-1)) for step in steps]
@@ -58,14 +64,23 @@ def test_another_element_is_free(inspecting: Make, path: Path, read: Read) -> No
     page = inspecting(inspect_path=path, inspect_value_w=41)
     assert line(page) == restored(path, 41)
     assert sorted(read) == [list(range(5)), list(range(5, 8))]  # step 8 is there already
-    names = [trace["name"] for trace in page.figure("value")["data"]]
-    assert names == ["value", "base, exact", "step 8"]
+    assert marked(page) == ["base, exact", "step 8"]
     assert any("The base of step 5 puts it exactly" in text for text in page.sentences)
     page.set("number_input", "inspect_value_w", 1199)
     assert line(page) == restored(path, 1199)
     page.set("select_slider", "inspect_step", 3)
-    assert [trace["name"] for trace in page.figure("value")["data"]][-1] == "step 3"
+    assert marked(page)[-1] == "step 3"
     assert len(read) == 2
+
+
+def test_at_first_the_one_that_has_moved_farthest(inspecting: Make, path: Path) -> None:
+    """Since the base. It stays while other steps are looked at."""
+    base, last = (codec.restore(path, step)["w"].reshape(-1) for step in (5, 8))
+    farthest = int(abs(last - base).argmax())
+    page = inspecting(inspect_path=path)
+    assert line(page) == restored(path, farthest)
+    page.set("select_slider", "inspect_step", 2)
+    assert line(page) == restored(path, farthest)
 
 
 def test_of_a_large_tensor_one_element_is_kept(
@@ -81,7 +96,7 @@ def test_of_a_large_tensor_one_element_is_kept(
 
 
 def test_new_records_as_they_come(inspecting: Make, path: Path, save: Save, read: Read) -> None:
-    page = inspecting(inspect_path=path, inspect_follow="true")
+    page = inspecting(inspect_path=path, inspect_follow="true", inspect_value_w=0)
     before = len(read)
     save(path, 9, 9)
     assert line(page.run()) == restored(path, 0, range(10))
@@ -92,7 +107,7 @@ def test_what_takes_long_is_read_at_a_click(
     inspecting: Make, path: Path, read: Read, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(page_value, "UNASKED_SECONDS", -1)
-    page = inspecting(inspect_path=path)
+    page = inspecting(inspect_path=path, inspect_value_w=0)
     assert ("value" in page.charts, read) == (False, [])
     assert page.at.button(key="inspect-history-read").label == "Read the value at 8 more steps"
     page.click("inspect-history-read")
@@ -104,7 +119,7 @@ def test_records_that_fail(inspecting: Make, path: Path, read: Read, tmp_path: P
     """What can be read is shown, with the record at which that ends."""
     expected = restored(path, 0)
     flip(path, 3)
-    page = inspecting(inspect_path=path)
+    page = inspecting(inspect_path=path, inspect_value_w=0)
     assert line(page) == [*expected[:3], (2, None), *expected[5:]]
     told = "Not all steps of this value can be read. 00000003.delta.safetensors: expected content"
     assert page.shows(told)
@@ -135,7 +150,7 @@ def test_behind_a_url(web_server: Any, started: Make, path: Path, monkeypatch: P
     with monkeypatch.context() as patch:
         patch.setattr(codec.Chain, "history", fails)
         page = started("--run", f"{web_server.url}/run.lcc")
-        until(lambda: "Steps" in page.run().metrics)  # a thread asks it first
+        until(lambda: page.run().chain is not None)  # a thread asks it first
         told = "Not all steps of this value can be read. the network does not answer."
         assert page.shows(told)
-    assert line(page.run()) == restored(path, 0)
+    assert line(page.set("number_input", "inspect_value_w", 0)) == restored(path, 0)

@@ -41,21 +41,20 @@ def drawn(page: Any, measure: str) -> dict[str, list[tuple[int, float]]]:
 def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: Save) -> None:
     path = save(tmp_path / "run.lcc", 0, 3)
     page = started("--run", path)
-    assert page.title == "Inspect a chain"
-    assert page.metrics["Steps"] == ("4", "0 to 3")
+    assert page.chain == ("4", "0 to 3")
     assert page.at.toggle(key="inspect_follow").value
     assert "**Step 3**, the newest." in page.texts("markdown")
     assert any(text.startswith("Last record ") and " ago" in text for text in page.sentences)
     save(path, 4, 6)
     page.run()
-    assert page.metrics["Steps"] == ("7", "0 to 6")
+    assert page.chain == ("7", "0 to 6")
     assert "**Step 6**, the newest." in page.texts("markdown")
     page.set("selectbox", page_watch.CHOICE, page_watch.LIVE)
-    assert page.shows("the chain of the example run")
+    assert page.shows("The chain of the example run")
     assert not any(text.startswith("Last record") for text in page.sentences)
     assert "inspect_follow" not in page.keys("toggle")
     page.click("watch-back")
-    assert page.metrics["Steps"] == ("7", "0 to 6")
+    assert page.chain == ("7", "0 to 6")
     live = "LC-Checkpoint, live"  # where a link leads, and the root where nothing is watched
     assert started("--run", path, bits="3").title == started().title == live
 
@@ -68,14 +67,14 @@ def test_one_that_is_not_there_yet(
     (waiting,) = page.said("info")
     assert waiting.startswith(f"Waiting for the first record at **{path}**. ")
     assert "Its folder does not exist" in waiting
-    assert (page.texts("error"), page.metrics) == ([], {})
+    assert (page.texts("error"), page.chain) == ([], None)
     page.run()
     assert capsys.readouterr().err == f"lcviz: waiting for the first record at {path}\n"  # once
     path.mkdir(parents=True)
     (waiting,) = page.run().said("info")
     assert "Its folder" not in waiting
     save(path, 0, 2)
-    assert page.run().metrics["Steps"] == ("3", "0 to 2")
+    assert page.run().chain == ("3", "0 to 2")
     shutil.rmtree(path)  # a trainer that begins anew
     assert "Waiting for the first record" in page.run().texts("info")[0]
 
@@ -86,18 +85,18 @@ def test_wrong_arguments(started: Make, capsys: Capsys) -> None:
     assert "unrecognized arguments: --rum" in error
     told = capsys.readouterr().err.splitlines()  # among what Streamlit may say
     assert told.count(f"lcviz: {error}") == 1
-    assert page.metrics["Steps"] == ("4", "0 to 6")  # all else works
+    assert page.chain == ("4", "0 to 6")  # all else works
 
 
 def test_only_what_is_named(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
     page = started("--run", path).unfold("inspect-else")
-    assert page.metrics["Steps"] == ("2", "0 to 1")
+    assert page.chain == ("2", "0 to 1")
     page.set("text_input", "inspect_path", str(beside))
     assert "is in none of the folders" in page.said("error")[0]
     page.set("text_input", "inspect_path", "")
-    assert page.metrics["Steps"] == ("2", "0 to 1")
+    assert page.chain == ("2", "0 to 1")
 
 
 def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
@@ -120,7 +119,7 @@ def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: S
 
     monkeypatch.setattr(inspect, "read", once)
     assert (page.run().texts("error"), failed) == ([], [1])
-    assert page.metrics["Steps"] == ("3", "0 to 2")
+    assert page.chain == ("3", "0 to 2")
 
 
 def test_what_lies_there_instead(started: Make, tmp_path: Path, save: Save) -> None:
@@ -158,7 +157,7 @@ def test_a_damaged_record(started: Make, tmp_path: Path, save: Save) -> None:
     page.set("selectbox", page_watch.CHOICE, "a.lcc")
     (error,) = page.said("error")
     assert error.startswith("Steps 0 to 2 still restore; 3 to 5 do not. Put back a good copy")
-    assert page.metrics["Complete"] == ("no", "3 steps lost")
+    assert page.title == "Inspect: 3 of 6 steps cannot be restored"
 
 
 def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
@@ -197,7 +196,7 @@ def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
     assert table.index.tolist() == ["soon.lcc", "two.lcc", "deeper/run.lcc", "aaa.lcc"]
     assert table["newest step"].tolist()[1:] == [5, 9, 0]
     page.set("selectbox", page_watch.CHOICE, "two.lcc")
-    assert page.metrics["Steps"] == ("6", "0 to 5")
+    assert page.chain == ("6", "0 to 5")
     assert page.at.toggle(key="inspect_follow").value
     page.click("watch-back")
     assert len(runs(page)) == 4
@@ -238,12 +237,12 @@ def test_a_record_that_leads_out(
     (record,) = path.glob("00000002.*")
     page = started("--run", path.parent)
     page.set("selectbox", page_watch.CHOICE, "a.lcc")
-    assert page.metrics["Steps"] == ("4", "0 to 3")
+    assert page.chain == ("4", "0 to 3")
     record.unlink()
     record.symlink_to(out / record.name)
     (error,) = page.run().said("error")
     assert "is a link to what this server does not open" in error
-    assert page.metrics == {}
+    assert page.chain is None
     page = started("--run", out).unfold("inspect-else")  # and a path that is typed
     (error,) = page.set("text_input", "inspect_path", str(path)).said("error")
     assert "is in none of the folders" in error
@@ -265,7 +264,7 @@ def test_following_rests(started: Make, tmp_path: Path, monkeypatch: Patch, save
         inspect, "_records", lambda source, pace, known, follow: tick(source, pace, 3, follow)
     )
     findings.follow_after = math.inf
-    assert page.run().metrics["Steps"] == ("4", "0 to 3")
+    assert page.run().chain == ("4", "0 to 3")
     assert anew == []
     findings.follow_after = 0.0
     page.run()

@@ -53,7 +53,7 @@ def test_figures_by_name(tmp_path: Path, check_figure: Check) -> None:
     assert told[-1][0] == told[-1][1]
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
-    assert "step 3" in figures_of(path, step=3).panels["buckets"].title
+    assert "Step 3 " in figures_of(path, step=3).panels["buckets"].title
     with pytest.raises(StepNotFoundError, match="no record holds step 99"):
         figures_of(path, step=99)
     with pytest.raises(ChainNotFoundError):
@@ -128,7 +128,7 @@ def test_a_damaged_chain(tmp_path: Path) -> None:
         "from step 4: codec.rewind(path, 4)."
     )
     assert any("BLAKE3" in problem for problem in figures.problems)
-    assert "of step 4" in figures.panels["buckets"].title
+    assert "Step 4 " in figures.panels["buckets"].title
     lost = {trace.name: list(trace.x) for trace in figures["integrity"].data}
     assert lost == {"restores": [0, 1, 2, 3, 4], "lost": [5, 6, 7, 8]}
 

@@ -38,22 +38,24 @@ def test_every_record_is_a_mark(check_figure: Check) -> None:
     figure = check_figure(panel)
     assert {trace["name"]: points(trace) for trace in figure["data"]} == {
         "base": [(0, 4100)],
-        "delta, new table": [(5, 100), (20, 300)],
-        "delta, no new table": [(10, 80)],
+        "delta": [(5, 100), (10, 80), (20, 300)],
         LOST: [(25, 100), (30, 100)],
     }
-    assert len({trace["marker"]["symbol"] for trace in figure["data"]}) == 4  # not by colour alone
+    assert len({trace["marker"]["symbol"] for trace in figure["data"]}) == 3  # not by colour alone
     assert figure["layout"]["yaxis"]["type"] == "log"
     assert figure["layout"]["yaxis"]["range"] == [1, 4]
     assert figure["layout"]["hovermode"] == "x unified"
-    assert panel.sentence == ("Deltas: 80 B to 300 B, median 100 B. 2 of 6 code tables reused.")
+    names = [(trace["text"], trace["textposition"]) for trace in figure["data"]]
+    assert names[:2] == [(["base"], "top center"), (["", "delta", ""], "bottom center")]
+    assert panel.title == "Half of the 3 deltas take at most 100 B"
+    assert panel.sentence == "All: 80 B to 300 B. 2 of 6 code tables reused."
     base = sizes_over_steps(RECORDS[:1])
     assert check_figure(base)
     assert "table" not in base.sentence
 
     many = (RECORDS[0], *(record(i, tables=1) for i in range(1, 3 * MAX_POINTS)))
     panel = sizes_over_steps(many)
-    data = {t["name"]: points(t) for t in check_figure(panel)["data"]}["delta, new table"]
+    data = {t["name"]: points(t) for t in check_figure(panel)["data"]}["delta"]
     assert len(data) <= MAX_POINTS
     assert data[-1][0] == 3 * MAX_POINTS - 1
     assert f"{MAX_POINTS} of each kind are drawn" in panel.sentence

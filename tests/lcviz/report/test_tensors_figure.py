@@ -29,9 +29,8 @@ def test_bars_and_table_of_tensors(check_figure: Check) -> None:
     }
     names = figure["layout"]["yaxis"]["ticktext"]
     assert (names[0], names[1][0], len(names[1])) == ("w", "…", 26)
-    assert panel.sentence.startswith(
-        "55 of 150 lossy values change, 36.67 %; most of all in a/very/"
-    )
+    assert panel.title == "Step 7 changes 36.67 % of 150 lossy values"
+    assert panel.sentence.startswith("55 of them; most of all in a/very/")
     assert f"{small.name}, 60.00 %" in panel.sentence
     table = panel.table
     assert table["tensor"].tolist() == [small.name, "w", "n"]

@@ -24,9 +24,9 @@ def test_a_staircase(check_figure: Check) -> None:
     assert (line["x"], line["y"]) == (list(range(7)), [1.0, 1.0, 1.5, 1.25, 2.0, None, 2.0])
     assert (bases["x"], bases["y"]) == ([0, 4], [1.0, 2.0])
     assert (chosen["name"], chosen["x"], chosen["y"]) == ("step 3", [3], [1.25])
+    assert panel.title == "This value moves in 2 of 3 steps, farthest at step 2: by +0.5"
     assert panel.sentence == (
-        "It moves in 2 of 3 steps, farthest at step 2: by +0.5. The base of step 4 puts it exactly "
-        "where the training had it: by +0.75."
+        "The base of step 4 puts it exactly where the training had it: by +0.75."
     )
     assert panel.table["step"].tolist() == [0, 1, 2, 3, 4, 6]
     assert panel.table["exact"].tolist() == ["base", "", "", "", "base", ""]
@@ -34,7 +34,8 @@ def test_a_staircase(check_figure: Check) -> None:
 
 def test_what_it_says_of_other_chains(check_figure: Check) -> None:
     still = value_over_steps(points([3.0, 3.0, 3.0], 0), 2)
-    assert still.sentence == "It does not move in 2 steps. The base of step 0 holds it exactly."
+    assert still.title == "This value does not move in 2 steps"
+    assert still.sentence == "The base of step 0 holds it exactly."
     only = value_over_steps(points([3.0, 1.0, 2.0], 0, 1, 2), 7)
     assert only.sentence == (
         "Bases put it exactly where the training had it, farthest at step 1: by −2."
