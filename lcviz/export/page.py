@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import weakref
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import codec
+from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.lab.records import read_all
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session, widgets
@@ -19,15 +23,17 @@ from .page_own_files import own_files
 from .receipt import Receipt, of_run
 
 SOURCES = {"run": "The run on Live", "own": "Files of mine"}
-_PACKED = "package"  # in the session: a run's verified package and its receipt
+_PACKED = "package"  # in the session: of a run, `Packed`
+Packed = tuple[Package, Receipt, Summary]  # verified
 # The example never changes: packed and verified once, it serves all visitors.
-_EXAMPLE: weakref.WeakKeyDictionary[Run, tuple[Package, Receipt]] = weakref.WeakKeyDictionary()
+_EXAMPLE: weakref.WeakKeyDictionary[Run, Packed] = weakref.WeakKeyDictionary()
 
 
 def page() -> None:
     """The whole page."""
     with st.container(key="answer"):
-        st.title("Open and export", anchor=False)
+        title = st.empty()
+        title.title("Open and export", anchor=False)
         source = widgets.choice(
             "What to export",
             SOURCES,
@@ -41,19 +47,24 @@ def page() -> None:
     if source == "own":
         own_files()
     else:
-        _run_on_live()
+        _run_on_live(title)
 
 
-def _run_on_live() -> None:
-    """The downloads of the URL's run, and the code that loads them."""
+def _run_on_live(title: DeltaGenerator) -> None:
+    """The downloads of the URL's run, and the code that loads them. title: of the page."""
     run = session.current_run()
     if run is None:
         session.await_example()
         return
     whose = "the example run, " if session.is_example(run) else ""
-    st.markdown(f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}.]")
+    about = st.empty()
     try:
-        package, receipt = _package(run)
+        package, receipt, summary = _package(run)
+        title.title(f"Export: {downloads.headline(package, summary)}", anchor=False)
+        about.markdown(
+            f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}. "
+            f"{downloads.beside_inspect(summary)}]"
+        )
         restored = downloads.offer(
             package,
             receipt,
@@ -68,27 +79,28 @@ def _run_on_live() -> None:
     downloads.instructions(package, receipt, restored.step, _loading(run, package, restored.step))
 
 
-def _package(run: Run) -> tuple[Package, Receipt]:
+def _package(run: Run) -> Packed:
     """The verified archive; packed once, and again when the visitor includes newer checkpoints."""
     bar = st.empty()  # always there: the widgets below keep their places, and clicks reach them
 
     def progress(done: int, total: int) -> None:
         bar.progress(done / total, f"Checked {done} of {total} records")
 
-    def packed() -> tuple[Package, Receipt]:
+    def packed() -> Packed:
         if run in _EXAMPLE:
             return _EXAMPLE[run]
         bar.progress(0.0, "Packing the chain…")
         package = pack(run, progress)
         bar.empty()
-        verified = package, of_run(run, package)
+        records = read_all(codec.Chain(io.BytesIO(package.data)))
+        verified = package, of_run(run, package), summarize(records)
         if session.is_example(run):
             _EXAMPLE[run] = verified
         return verified
 
-    package, receipt = session.cached(_PACKED, run.id, packed)
-    polled(session.poll_interval(run), _offer_newer, run, package)
-    return package, receipt
+    verified = session.cached(_PACKED, run.id, packed)
+    polled(session.poll_interval(run), _offer_newer, run, verified[0])
+    return verified
 
 
 def _offer_newer(run: Run, package: Package) -> None:

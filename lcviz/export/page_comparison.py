@@ -9,14 +9,14 @@ import streamlit as st
 import codec
 from codec.inspect import restart_warning
 from lcviz.run.snapshot import RunError
-from lcviz.text import enumerated, nbytes_text, percent_text, plain, plural
+from lcviz.text import enumerated, nbytes_text, percent_text, plain
 from lcviz.ui import session, widgets
 
 from . import page_downloads as downloads
 from .archive import Package
 from .comparison import EXACTLY, LOSSY, totals
 from .comparison_figure import distance_by_step, sizes_by_step, stored_text, tensors_of_step
-from .compress import MOST_ZIPPED, Compressed
+from .compress import Compressed
 from .receipt import describe, names_left_out
 
 _LOADED = "export-loaded"  # in the session: a package with its bytes
@@ -24,10 +24,11 @@ SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 
 def comparison(compressed: Compressed) -> None:
-    """Whether the chain is close enough to the files; cards, pictures, downloads."""
+    """Whether the chain is close enough to the files; pictures, downloads."""
+    st.header(headline(compressed), anchor=False)
     if warning := restart_warning(compressed.deltas):
         widgets.error(warning)
-    _cards(compressed)
+    st.caption(_what_is_kept(compressed, names_left_out(compressed.receipt)))
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
         widgets.show(sizes_by_step(compressed.steps), "bytes")
@@ -39,52 +40,28 @@ def comparison(compressed: Compressed) -> None:
     except (RunError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return
-    table, sentence = tensors_of_step(next(c for c in compressed.steps if c.step == restored.step))
-    with st.container(border=True, key="export-tensors"):
-        st.markdown(f"**Tensors of step {restored.step}**")
-        widgets.show_table(table, "tensors")
-        st.markdown(f":small[{sentence}]")
-    st.caption(
-        "u is the original, u₀ the first of the series. Tensors that shared memory are stored "
-        "once for each of their names."
-    )
+    label = f"Tensors of step {restored.step}"
+    if (box := widgets.opened(label, "table_rows", "export-tensors")) is not None:
+        shown = next(c for c in compressed.steps if c.step == restored.step)
+        table, sentence = tensors_of_step(shown)
+        with box:
+            widgets.show_table(table, "tensors")
+            st.markdown(
+                f":small[{sentence} u is the original, u₀ the first of the series. Tensors that "
+                "shared memory are stored once for each of their names.]"
+            )
     downloads.instructions(package, compressed.receipt, restored.step)
 
 
-def _cards(compressed: Compressed) -> None:
+def headline(compressed: Compressed) -> str:
+    """What was saved and what was lost."""
     sums = totals(compressed.steps)
-    left_out = names_left_out(compressed.receipt)
-    files, zipped = "As files", "As zipped files"
-    if left_out:
-        files, zipped = "As files, same parts", "Zipped, same parts"
-    share = f"{percent_text(sums.chain / sums.full)} of float32"
-    share_of_files = f"chain: {percent_text(sums.chain / sums.files)} of it" if sums.files else None
+    text = f"{nbytes_text(sums.chain)} instead of {nbytes_text(sums.full)} in float32"
     furthest = sums.furthest.distance
-    furthest_text = percent_text(furthest) if furthest < 1e9 else "not finite"
-    largest = f"{sums.largest:.3g}" if sums.largest < 1e30 else "not finite"
-    cards = {
-        "The chain": (nbytes_text(sums.chain), share),
-        "In float32": (nbytes_text(sums.full), plural(len(compressed.steps), "step")),
-        files: (nbytes_text(sums.files) if sums.files else "a chain", share_of_files),
-        zipped: ("not tried" if sums.zipped is None else nbytes_text(sums.zipped), None),
-        "Furthest step": (furthest_text, f"step {sums.furthest.step}"),
-        "Largest error": (largest, "of a weight"),
-    }
-    texts = {
-        "The chain": "All records, headers and exact bases included, against the same states in "
-        "float32.",
-        "In float32": "Every step in full, 4 bytes a weight; exactly stored tensors in their own "
-        "dtype.",
-        files: "The bytes of the files that were opened, without parts that were left out, and the "
-        "share of them that the chain takes.",
-        zipped: "Each file deflated as zip programs do, for comparison: weights hardly shrink. "
-        f"Only tried up to {nbytes_text(MOST_ZIPPED)} of files.",
-        "Furthest step": "The largest relative distance of any step: how far the restored step is "
-        "from the original, as a share of the distance from the first step.",
-        "Largest error": "max |restored − original| over all weights of all steps.",
-    }
-    widgets.cards(cards, texts, "export-cards")
-    st.caption(_what_is_kept(compressed, left_out))
+    if not furthest:
+        return f"{text}, to the last bit"
+    off = percent_text(furthest) if furthest < 1e9 else "not finite"
+    return f"{text}; step {sums.furthest.step} is furthest off, {off} of what was trained"
 
 
 def _what_is_kept(compressed: Compressed, left_out: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import streamlit as st
 
 from demo_models import Task
+from lcviz.lab.chain_summary import Summary
+from lcviz.report.verdict import misses
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 
@@ -23,6 +25,20 @@ def _download(label: str, data: bytes, file: str, key: str, icon: str, **more: A
     mime = "application/zip" if file.endswith(".zip") else "application/octet-stream"
     icon = f":material/{icon}:"
     st.download_button(label, data, file, mime, key=key, on_click="ignore", icon=icon, **more)
+
+
+def headline(package: Package, summary: Summary) -> str:
+    """What was saved and what was lost."""
+    nbytes = len(package.data)
+    times = f", {package.full_nbytes / nbytes:.1f} × smaller" if package.full_nbytes else ""
+    return f"{plural(len(package.steps), 'step')} in {nbytes_text(nbytes)}{times}{misses(summary)}"
+
+
+def beside_inspect(summary: Summary) -> str:
+    """Why Inspect tells another size."""
+    return (
+        f"Its records take {nbytes_text(summary.nbytes)}, the rest is what a zip says of each file."
+    )
 
 
 def offer(

@@ -15,8 +15,9 @@ import streamlit as st
 
 import codec
 from codec import Coding
+from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.progress import Progress
-from lcviz.lab.records import Catalogue, list_records, read_contents
+from lcviz.lab.records import read_all
 from lcviz.report.figure_parts import shortened
 from lcviz.report.verdict import chain_warning
 from lcviz.run.snapshot import RunError
@@ -41,7 +42,7 @@ MOST_ROWS = 5  # of the table of files; with more it scrolls, so that the button
 _NUMBERS = itertools.count()
 _CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
 _LEFT_OUT = "export_without"  # in the URL: outermost keys of the files
-_WARNING = "export-warning"  # in the session: what is said of the chain that was opened
+_RECORDS = "export-records"  # in the session: those of the chain that was opened
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
 USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
@@ -84,14 +85,17 @@ def own_files() -> None:
     )
     opened = opened_files("export_path")
     if opened is None:
-        for key in (_CHAINS, _WARNING, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
+        for key in (_CHAINS, _RECORDS, _AS_IS, *SESSION_KEYS):  # their files on disk go with them
             st.session_state.pop(key, None)
         return
+    answer = st.container(key="export-answer")  # above what it was made of
     _contents(opened)
     if not opened.files:
         return
     if opened.archive is not None:
-        if warning := session.cached(_WARNING, opened, partial(_warning, opened.archive)):
+        source = opened.archive.source
+        records = session.cached(_RECORDS, opened, lambda: read_all(codec.Chain(source)))
+        if warning := chain_warning(records, grows=False):
             widgets.error(warning)
         use = widgets.choice(
             "With this chain",
@@ -102,7 +106,8 @@ def own_files() -> None:
             "not known here.",
         )
         if use == "as_is":
-            _export_as_is(opened, opened.archive, warning)
+            with answer:
+                _export_as_is(opened, opened.archive, summarize(records), warning)
             return
     settings = _settings(opened.parts)
     if settings is None:
@@ -118,7 +123,8 @@ def own_files() -> None:
         else:
             job.controls(view, watching, _texts(opened, view))
 
-    job.follow(dashboard)
+    with answer:
+        job.follow(dashboard)
 
 
 def _contents(opened: OwnFiles) -> None:
@@ -238,17 +244,11 @@ def _texts(opened: OwnFiles, view: View[Compressed]) -> ControlTexts:
     )
 
 
-def _warning(chain: OwnFile) -> str:
-    """The `chain_warning` of the chain that was opened."""
-    source = codec.Chain(chain.source)
-    *_, catalogue = Catalogue(), *read_contents(source, list_records(source, None), Catalogue())
-    return chain_warning(catalogue.records, grows=False)
-
-
-def _export_as_is(opened: OwnFiles, file: OwnFile, warning: str) -> None:
-    """The chain that was opened, verified and offered as it is. warning: see `_warning`."""
+def _export_as_is(opened: OwnFiles, file: OwnFile, summary: Summary, warning: str) -> None:
+    """The chain that was opened, verified and offered as it is. warning: see `downloads.offer`."""
     try:
         package, receipt = _verified(opened, file)
+        st.header(downloads.headline(package, summary), anchor=False)
         restored = downloads.offer(package, receipt, "as their records describe them", warning)
     except (RunError, FullError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))

@@ -20,8 +20,8 @@ from lcviz.report.chain_figures import kinds_text
 from lcviz.report.exponents import count_exponents
 from lcviz.report.exponents_figure import exponents_over_steps
 from lcviz.report.records_figure import records_table, sizes_over_steps
-from lcviz.report.verdict import chain_warning, verdict
-from lcviz.text import CODER_NAMES, behind_text, kept_text, nbytes_text, percent_text, plain, plural
+from lcviz.report.verdict import chain_warning, misses, verdict
+from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui import session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
@@ -187,11 +187,7 @@ def finding(summary: Summary) -> str:
     text = f"{plural(n, 'step')} in {nbytes_text(summary.nbytes)}"
     if summary.problems:
         return f"{text}, with {plural(len(summary.problems), 'problem')}"
-    text += ", all whole"
-    if summary.behind is None:
-        return text
-    missed = f"{behind_text(summary.behind)} of the training" if summary.behind else "nothing"
-    return f"{text}; a restart misses {missed}"
+    return f"{text}, all whole{misses(summary)}"
 
 
 def _facts(summary: Summary) -> str:

@@ -265,6 +265,12 @@ def read_contents(
     yield Catalogue(tuple(records), len(listed), context)
 
 
+def read_all(chain: codec.Chain) -> tuple[RecordFacts, ...]:
+    """All records of a chain to which none is added."""
+    *_, catalogue = read_contents(chain, list_records(chain, None), Catalogue())
+    return catalogue.records
+
+
 def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
     """Whether the disk answers: with the record's bytes, intact or damaged, or that it is gone."""
     try:

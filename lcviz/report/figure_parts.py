@@ -45,7 +45,8 @@ def line(
         points: Step and value; None and what is not finite are gaps.
         marked: Whether every point has its symbol.
         hover: Plotly's template of a value.
-        named: Where its name stands, from 0, at its first point, to 1, at its last one.
+        named: Where its name stands, from 0, at its first point, to 1, at its last one; at 2/3
+            below the line, else above.
     """
     colour, dash, symbol = look
     return go.Scatter(
@@ -53,7 +54,7 @@ def line(
         x=[step for step, _ in points],
         y=[None if value is None else plotted(value) for _, value in points],
         text=[name if i == round(named * (len(points) - 1)) else "" for i in range(len(points))],
-        textposition=f"top {'right' if named < 1 / 3 else 'left' if named > 2 / 3 else 'center'}",
+        textposition=("top right", "top center", "bottom center", "top left")[round(3 * named)],
         mode="lines+markers+text" if symbol and marked else "lines+text",
         line={"color": colour, "dash": dash, "width": 2},
         marker={"color": colour, "symbol": symbol, "size": 7},

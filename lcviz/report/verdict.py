@@ -8,7 +8,7 @@ from itertools import groupby
 from codec.inspect import DeltaRest, restart_warning
 from lcviz.lab.chain_summary import Summary
 from lcviz.lab.records import RecordFacts
-from lcviz.text import enumerated, plural
+from lcviz.text import behind_text, enumerated, plural
 
 MOST_RANGES = 6  # in a sentence
 MOST_NAMES = 3
@@ -52,6 +52,14 @@ def verdict(
             "to get the others back."
         )
     return f"{text}. {_repair(records)}, or go on from step {newest}: codec.rewind(path, {newest})."
+
+
+def misses(summary: Summary) -> str:
+    """What a restart from the newest record would miss, as the end of a sentence; "" if unknown."""
+    if summary.behind is None:
+        return ""
+    missed = f"{behind_text(summary.behind)} of the training" if summary.behind else "nothing"
+    return f"; a restart misses {missed}"
 
 
 def chain_warning(records: Sequence[RecordFacts], *, grows: bool) -> str:

@@ -18,7 +18,6 @@ from .picture import tables_shown
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
 MOST_STEPS = 20_000  # on a slider: the browser holds all of them
-CARD_WIDTH = 130  # pixels, at least
 _HEAD_HEIGHT, _ROW_HEIGHT = 38, 35  # pixels, of a table that scrolls
 # Such a widget has its value in the URL, and keeps it when a visitor opens another page.
 IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
@@ -69,17 +68,6 @@ def opened(
     if names and (box.open or any(name.startswith(names) for name in st.query_params.to_dict())):
         st.session_state[drawn] = True
     return box if box.open or drawn in st.session_state else None
-
-
-Cards = Mapping[str, tuple[str, str | None]]  # label -> figure, note below
-
-
-def cards(entries: Cards, texts: Mapping[str, str], key: str) -> None:
-    """Figures side by side. texts: label -> help."""
-    grid = st.grid(len(entries), min_column_width=CARD_WIDTH, key=key)
-    for label, (value, note) in entries.items():
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=texts[label])
 
 
 def button(

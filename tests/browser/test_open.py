@@ -75,6 +75,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     single = download(visitor, re.compile("Download step 3 "), tmp_path)
     restored = load_file(single)["fc"]
     assert torch.equal(restored, codec.restore(chain, 3)["fc"])
+    page.get_by_text("Tensors of step 3", exact=True).click()
     original = load_file(series / "step-3.safetensors")["fc"]
     said = page.get_by_text(re.compile("At step 3 fc is furthest")).inner_text()
     first = load_file(series / "step-0.safetensors")["fc"]
@@ -108,7 +109,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     paper = tmp_path / "receipt.json"
     paper.write_bytes(receipt.dumped(told))
     visitor.go("Inspect")
-    visitor.expecting(page.get_by_text("This is the uploaded archive own-4steps")).to_be_visible()
+    visitor.expecting(page.get_by_text("The uploaded archive own-4steps")).to_be_visible()
     visitor.settled()
     page.get_by_text("Check a receipt").click()
     chooser = page.locator(".st-key-inspect-receipting input[type=file]")

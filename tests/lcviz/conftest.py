@@ -510,11 +510,6 @@ class Page:
         ends = re.search(r": steps ([\d,]+ to [\d,]+), ", "".join(self.texts("markdown")))
         return (number[1], ends[1]) if number and ends else None
 
-    @property
-    def metrics(self) -> dict[str, tuple[str, str]]:
-        """Label -> (value, note)."""
-        return {m.label: (m.value, m.delta) for m in self.at.metric}
-
 
 @pytest.fixture(scope="session")
 def cheap_example(scanned_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -153,7 +153,7 @@ def test_the_commands_work_with_what_they_install(
     in_fork: Callable[..., tuple[int, str]],
 ) -> None:
     page = visit("export", run)
-    _, (package, receipt) = page.at.session_state["package"]
+    _, (package, receipt, _) = page.at.session_state["package"]
     folder = lay_down(package, receipt)
     step = page.at.session_state[downloads.RESTORED][1]
     (folder / f"{step.name}.safetensors").write_bytes(step.data)

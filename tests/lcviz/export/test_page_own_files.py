@@ -22,6 +22,7 @@ from lcviz.export import receipt as receipts
 from lcviz.export.archive import settings_name
 from lcviz.export.bundle import everything
 from lcviz.export.compress import Compression
+from lcviz.text import nbytes_text
 from lcviz.ui import session
 from tests.lcviz.common import SECONDS, flip
 
@@ -96,13 +97,15 @@ def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -
     assert [label.partition(" (")[0] for label in labels(page, "download_button")] == offered
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
-    assert page.metrics["In float32"] == (f"{full / 1e3:.1f} kB", "4 steps")
-    assert page.metrics["As files"][0] == f"{files_bytes / 1e3:.1f} kB"
-    assert page.metrics["The chain"][1] == f"{100 * records / full:.2f} % of float32"
-    assert page.metrics["Furthest step"] == (f"{100 * worst.distance:.2f} %", f"step {worst.step}")
+    assert page.texts("header") == [
+        f"{nbytes_text(records)} instead of {nbytes_text(full)} in float32; step {worst.step} is "
+        f"furthest off, {100 * worst.distance:.2f} % of what was trained"
+    ]
+    assert page.shows(f"{files_bytes / 1e3:.1f} kB as files")
+    assert page.shows(f"{100 * records / full:.2f} % of float32**")
     page.set("select_slider", "export_step", 5)
     assert page.shows("Step 5 read back bit for bit")
-    assert any("At step 5 fc." in s for s in page.sentences)
+    assert any("At step 5 fc." in s for s in page.unfold("export-tensors").sentences)
 
 
 def test_the_default_is_close_to_the_files(own_files: Make, series: Path) -> None:
@@ -217,7 +220,7 @@ def test_a_chain_as_it_is(own_files: Make, make_chain: Make, monkeypatch: Patch)
     assert page.shows("newest 3 of 5 steps", "caption")
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
-    assert page.metrics["As files"] == ("a chain", "")
+    assert not page.shows("as files")
     assert page.texts("error") == [error]  # the new chain is close, to one that is not
 
 
@@ -272,9 +275,9 @@ def test_everything_is_kept_until_a_part_is_left_out(own_files: Make, tmp_path: 
     assert set(codec.restore(io.BytesIO(made.load().data))) == {"model", "epoch", "optimizer"}
     kept = "An optimizer's moments are kept in steps of 1/8 of its size."
     assert kept in " ".join(page.texts("caption"))
-    (rows,) = (t.value for t in page.at.table if "stored" in t.value)
+    (rows,) = (t.value for t in page.unfold("export-tensors").at.table if "stored" in t.value)
     assert set(rows["stored"]) == {"lossy", "exactly", "steps of 1/8 of its size"}
-    assert "As files, same parts" in page.metrics  # the dtype is in neither
+    assert "Left out of chain and files: kind." in " ".join(page.texts("caption"))
 
     page.at.get("button_group")[-1].set_value(["optimizer"])
     page.run()
