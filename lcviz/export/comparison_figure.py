@@ -114,8 +114,8 @@ def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, An
     }
 
 
-def _by_step(steps: Sequence[ComparedStep], y: str, **sides: int) -> go.Figure:
-    figure = base_figure("step", y, HEIGHT, **sides)
+def _by_step(steps: Sequence[ComparedStep], y: str) -> go.Figure:
+    figure = base_figure("step", y, HEIGHT)
     return figure.update_xaxes(range=step_range(steps[0].step, steps[-1].step))
 
 

@@ -91,8 +91,8 @@ def _package(run: Run) -> Packed:
             return _EXAMPLE[run]
         bar.progress(0.0, "Packing the chain…")
         package = pack(run, progress)
-        bar.empty()
         records = read_all(codec.Chain(io.BytesIO(package.data)))
+        bar.empty()
         verified = package, of_run(run, package), summarize(records)
         if session.is_example(run):
             _EXAMPLE[run] = verified

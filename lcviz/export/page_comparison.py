@@ -60,7 +60,9 @@ def headline(compressed: Compressed) -> str:
     furthest = sums.furthest.distance
     if not furthest:
         return f"{text}, to the last bit"
-    off = percent_text(furthest) if furthest < 1e9 else "not finite"
+    if not furthest < 1e9:
+        return f"{text}; step {sums.furthest.step} is not finite"
+    off = percent_text(furthest)
     return f"{text}; step {sums.furthest.step} is furthest off, {off} of what was trained"
 
 

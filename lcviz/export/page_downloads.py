@@ -36,9 +36,7 @@ def headline(package: Package, summary: Summary) -> str:
 
 def beside_inspect(summary: Summary) -> str:
     """Why Inspect tells another size."""
-    return (
-        f"Its records take {nbytes_text(summary.nbytes)}, the rest is what a zip says of each file."
-    )
+    return f"Its records take {nbytes_text(summary.nbytes)}, the rest are the entries of the zip."
 
 
 def offer(

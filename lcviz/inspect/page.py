@@ -146,7 +146,9 @@ def _records(source: ChainSource, pace: float | None, records_drawn: int, follow
     if pace != _pace(source, findings) or (follow and changed and may_follow):
         st.rerun()
     summary = summarize(records)
-    st.title(f"Inspect: {finding(summary)}", anchor=False)
+    verified, _ = findings.report or (None, 0)
+    n_problems = len({*summary.problems, *(verified.problems if verified else ())})
+    st.title(f"Inspect: {finding(summary, n_problems or bool(findings.undecoded))}", anchor=False)
     st.markdown(f":small[{source.what}: {_facts(summary)}]", help=explained(HELP))
     if source.run is None and source.grows and findings.newest:
         st.markdown(f":small[{since_text(findings.newest, summary.gap, time.time())}]")
@@ -179,14 +181,14 @@ def _table(findings: Findings) -> None:
     )
 
 
-def finding(summary: Summary) -> str:
+def finding(summary: Summary, n_problems: int) -> str:
     """What is in the chain, whether it is whole, and what a restart from its end would miss."""
     n, lost_steps = len(summary.steps), len(summary.steps) - len(summary.reached)
     if lost_steps:
         return f"{lost_steps:,} of {plural(n, 'step')} cannot be restored"
     text = f"{plural(n, 'step')} in {nbytes_text(summary.nbytes)}"
-    if summary.problems:
-        return f"{text}, with {plural(len(summary.problems), 'problem')}"
+    if n_problems:
+        return f"{text}, with {plural(n_problems, 'problem')}"
     return f"{text}, all whole{misses(summary)}"
 
 
@@ -225,10 +227,11 @@ def _integrity(source: ChainSource, findings: Findings, summary: Summary) -> Non
         show_damage(text + remark, list(dict.fromkeys(problems)), "chain")
     elif verified:
         steps = f"{verified.steps[0]} to {verified.steps[-1]}"
+        close = " The title says how close that is to the training." * bool(misses(summary))
         widgets.verified(
             f"Verified: {plural(n, 'record')}, {verified.nbytes:,} bytes. "
             f"Each of {plural(len(verified.steps), 'step')}, {steps}, decodes bit for bit to what "
-            f"was written. The title says how close that is to the training.{remark}",
+            f"was written.{close}{remark}",
             far,
         )
 

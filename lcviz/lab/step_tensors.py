@@ -64,8 +64,8 @@ class StepFacts:
 
     name: file name of its record. groups: its alphabets. state: the restored track. farthest:
     float32 tensor -> the value that has moved farthest since the base, by its place in C order, and
-    how far; empty if the state has more than MOST_COMPARED bytes. needs_rerun: whether the record
-    holds gradients: a restart computes other parameters than the track's.
+    how far; empty for gradients, and for a state of more than MOST_COMPARED bytes. needs_rerun:
+    whether the record holds gradients: a restart computes other parameters than the track's.
     """
 
     step: int
@@ -132,7 +132,7 @@ def _farthest(base: Arrays, state: Arrays) -> dict[str, tuple[int, float]]:
         before = base.get(name)
         if before is None or array.dtype != np.float32 or before.shape != array.shape:
             continue
-        with np.errstate(invalid="ignore"):  # of infinite values
+        with np.errstate(invalid="ignore", over="ignore"):  # values may be anything
             distances = np.nan_to_num(np.abs(array - before), posinf=0.0).reshape(-1)
         if distances.size:
             moved[name] = int(distances.argmax()), float(distances.max())

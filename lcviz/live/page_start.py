@@ -25,7 +25,6 @@ from .page_play import board_setting
 
 _AGREED = "board-agreed"  # in the session: (how often the sidebar differed, the setting of both)
 _PRESSED = "board-pressed"  # in the session: the press of Start that came last
-_ANSWER = "board-answer"  # in the session: (press, the form then, why no run began)
 
 
 def take_sent() -> None:
@@ -36,12 +35,11 @@ def take_sent() -> None:
 
 def show_example(form: Form) -> None:
     """The board. It trains its example in the browser, until a run begins."""
-    press, then, problem = st.session_state.get(_ANSWER, ("", None, ""))
-    pressed = st.session_state.get(_PRESSED, "")
-    if pressed not in (press, session.steered().press):
+    steering, pressed = session.steered(), st.session_state.get(_PRESSED, "")
+    if pressed not in (steering.answer[0], steering.press):
         problem = form.correct_first or create_run(form, press=pressed)
-        press, then = pressed, form.settings
-        st.session_state[_ANSWER] = press, then, problem
+        steering.answer = pressed, form.settings, problem
+    _, then, problem = steering.answer
     if then != form.settings:
         problem = ""
     use = None
@@ -58,7 +56,7 @@ def show_example(form: Form) -> None:
             use=use,
             problem=problem,
             wrong=form.correct_first,
-            started=press,
+            started=pressed,
         )
 
 
@@ -95,7 +93,10 @@ def _use(changed: Mapping[str, Any]) -> None:
 
 
 def _press(start: Mapping[str, Any]) -> None:
-    """Begin a run with what is tried on the board."""
+    """Begin a run with what is tried on the board. A press that is sent again changes nothing."""
+    steering = session.steered()
+    if start["press"] in (steering.answer[0], steering.press):
+        return
     if start["changed"]:
         _use(start["changed"])
     forget_attempt()

@@ -55,7 +55,7 @@ def removed_bucket(step_buckets: StepBuckets) -> Panel:
         "here."
     )
     return Panel(
-        f"Step {step_buckets.step} moves most without {name}: by {percent_text(moved)}",
+        f"Without {name} step {step_buckets.step} moves farthest, by {percent_text(moved)}",
         sentence,
         figure,
         "Distance that the restored step moves without each bucket, by sign.",

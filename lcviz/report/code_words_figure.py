@@ -53,9 +53,10 @@ def code_words(facts: StepFacts) -> Panel | None:
             "bits, extra bits included": [w.nbits for w in words],
         }
     )
-    share = percent_text(words[0].nbits / encoded.payload_bits)
+    total = sum(g.encoded.payload_bits for g in groups)
+    share = percent_text(words[0].nbits / total)
     return Panel(
-        f"Of the bits of step {facts.step}, {share} are the word {words[0].word}",
+        f"{share} of the bits of step {facts.step} go to the word {words[0].word}",
         _sentence(group, words, len(groups)),
         figure,
         "Share of the bits that each code word takes.",

@@ -49,7 +49,9 @@ def exponents_over_steps(histograms: Sequence[StepExponents]) -> Panel:
     )
     figure.update_yaxes(dtick=max(1, len(exponents) // 12))
     ends = (histograms[0], histograms[-1]) if len(histograms) > 1 else histograms[:1]
-    first, *later = ((percent_text(1 - h.zeros / max(h.n, 1)), f"at step {h.step}") for h in ends)
+    first, *later = (
+        (percent_text((h.n - h.zeros) / max(h.n, 1)), f"at step {h.step}") for h in ends
+    )
     title = f"{first[0]} of the weights change {first[1]}"
     title += "".join(f", {share} {where}" for share, where in later)
     sentence = f"Dark blue: one weight; yellow: {10**decades:,}, on a log scale. Grey: none."

@@ -35,9 +35,9 @@ def steps_that_restore(restored: Collection[int], steps: Sequence[int]) -> Panel
     figure.update_yaxes(
         type="category", categoryarray=[LOST, RESTORES], range=[-0.5, 1.5], showgrid=False
     )
-    title, sentence = f"{states.count(RESTORES):,} of {plural(len(steps), 'step')} restore", ""
+    title, sentence = f"{states.count(RESTORES):,} of {plural(len(steps), 'step')} restored", ""
     if LOST not in states:
-        title, sentence = f"All {plural(len(steps), 'step')} restore", "Bit for bit as saved."
+        title, sentence = f"All of {plural(len(steps), 'step')} restored", "Bit for bit as saved."
     table = pd.DataFrame({"step": steps, "state": states})
     alt = "Each step: whether it restores."
     return Panel(title, sentence, figure, alt, table)

@@ -63,11 +63,11 @@ def _texts(
     records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]
 ) -> tuple[str, str]:
     """Title and sentence."""
-    title, texts = f"{plural(len(records), 'record')} without deltas", []
+    title, texts = f"{plural(len(records), 'record')} without usable deltas", []
     if deltas := sorted(record.entry.nbytes for record in by_mark["delta"]):
         median = nbytes_text(deltas[(len(deltas) - 1) // 2])
         ends = f"{nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}"
-        title = f"Half of the {plural(len(deltas), 'delta')} take at most {median}"
+        title = f"At least half of the {plural(len(deltas), 'delta')} take at most {median}"
         title = title if len(deltas) > 1 else f"The delta takes {median}"
         texts.append(f"All: {ends}." * (len(deltas) > 1))
     if needed := sum(record.tables for record in records):

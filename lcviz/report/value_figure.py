@@ -36,7 +36,11 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
     bases = [p for p in points if p.is_base and p.value is not None]
     here = [p for p in points if p.step == chosen and p.value is not None][:1]
     for name, marked, marker in (
-        ("base, exact", thinned(bases, MOST_BASES), {"color": BLUE, "symbol": "diamond"}),
+        (
+            "" if bases[:1] == here else "base, exact",
+            thinned(bases, MOST_BASES),
+            {"color": BLUE, "symbol": "diamond"},
+        ),
         (f"step {chosen}", here, {"color": VERMILION, "symbol": "circle-open"}),
     ):
         if marked:

@@ -81,8 +81,8 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
         why = "restore what is not finite" if measure == "distance" else lost
         sentence = f"Not drawn: {more} that {why}."
     return Panel(
-        f"{plural(len(tuned.candidates), 'setting')} tried: no other is better than the {best} on "
-        "the line",
+        f"{plural(len(tuned.candidates), 'setting')} tried: the {best} on the line are the best "
+        "for their bytes",
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "

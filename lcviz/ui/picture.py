@@ -113,7 +113,7 @@ def stored(*names: str) -> Events:
 
 
 def act_on(name: str, handle: Callable[[Any], None]) -> None:
-    """Call ``handle`` with what a picture has sent; once more if another rerun interrupts it."""
+    """Call ``handle`` with what a picture has sent; kept until that has returned."""
     sent = st.session_state.get(_SENT, {})
     if name in sent:
         handle(sent[name])

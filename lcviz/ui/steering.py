@@ -31,7 +31,8 @@ class Steering:
     A plain object, since a callback that touches the session ends there if another rerun waits.
 
     keys: of runs, the newest first. begun: a run that the page does not show yet. press: the press
-    of the board's Start that began the last run. speed: the last text of the speed slider. turn: a
+    of the board's Start that began the last run. answer: the last press that began none, the
+    settings then, and why. speed: the last text of the speed slider. turn: a
     lock for beginning or steering a run; another click or page waits for it meanwhile, and then
     sees the outcome.
     """
@@ -40,6 +41,7 @@ class Steering:
         self._runs, self.keys = runs, list(keys)
         self.begun: Run | None = None
         self.press = ""
+        self.answer: tuple[str, object, str] = "", None, ""
         self.speed: str | None = None
         self.turn = threading.RLock()
         self._successors: dict[str, str] = {}  # id of a run that was reset -> id of the next one

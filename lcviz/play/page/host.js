@@ -68,9 +68,10 @@ function start() {
   const began = performance.now();
   let ticks = 0;
   pressed = `${performance.timeOrigin + began}`;
+  const message = { press: pressed, changed: changesFrom(agreed), most: state?.setting.most ?? null };
   const ask = () => {
     find("start").textContent = `Starting … ${Math.round((performance.now() - began) / 1000)} s`;
-    if (ticks++ % ASK_AGAIN === 0) HOST.send("start", { press: pressed, changed: changesFrom(agreed), most: state?.setting.most ?? null });
+    if (ticks++ % ASK_AGAIN === 0) HOST.send("start", message);
   };
   ask();
   startTimer = setInterval(ask, 1000);

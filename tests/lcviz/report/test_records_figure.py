@@ -47,7 +47,7 @@ def test_every_record_is_a_mark(check_figure: Check) -> None:
     assert figure["layout"]["hovermode"] == "x unified"
     names = [(trace["text"], trace["textposition"]) for trace in figure["data"]]
     assert names[:2] == [(["base"], "top center"), (["", "delta", ""], "bottom center")]
-    assert panel.title == "Half of the 3 deltas take at most 100 B"
+    assert panel.title == "At least half of the 3 deltas take at most 100 B"
     assert panel.sentence == "All: 80 B to 300 B. 2 of 6 code tables reused."
     base = sizes_over_steps(RECORDS[:1])
     assert check_figure(base)

@@ -91,11 +91,11 @@ function priceText({ mean, half, each }) {
   return `${each.some(([, capped]) => capped) ? "≥ " : ""}${mean.toFixed(2)}${half === null ? "" : ` ± ${half.toFixed(2)}`}`;
 }
 
-/** @param {Price[]} prices */
-function pricesText(prices) {
+/** @param {Price[]} prices @param {boolean} smooth */
+function pricesText(prices, smooth) {
   if (!prices.length) return "";
   const n = prices[0].each.length;
-  return ` Below: the price of ${n > 1 ? `each of ${n} seeds; bars are 95 % intervals of the means` : "one seed, so far without an interval"}.`;
+  return ` Below: the price of ${n > 1 ? `each of ${n} seeds; bars are 95 % intervals of the means` : "one seed, so far without an interval"}${smooth ? "" : ", by the smoothed loss"}.`;
 }
 
 /** @param {RaceFacts} facts */
@@ -106,7 +106,7 @@ function raceSentence({ ways, calm, cap, smooth, over, bytes, estimate, prices =
   const never = ways.filter(({ capped }) => capped).map(({ name }) => name);
   if (never.length) parts.push(`${enumerated(never)} not within ${pluralText(cap, "iteration")}`);
   const end = never.length ? "it is back, or given up" : "it is back";
-  return `${smooth ? "Smoothed loss" : "Loss"} before the crash: ${lossText(calm[0], 4)}. Back: ${parts.join(", ")}. Each line ends where ${end}.${pricesText(prices)}`;
+  return `${smooth ? "Smoothed loss" : "Loss"} before the crash: ${lossText(calm[0], 4)}. Back: ${parts.join(", ")}. Each line ends where ${end}.${pricesText(prices, smooth)}`;
 }
 
 /** What was estimated, if the race came out otherwise. @param {WayBack[]} ways @param {number | null} estimate */
