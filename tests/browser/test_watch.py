@@ -47,12 +47,12 @@ def test_a_folder_of_runs_while_they_are_written(
     assert tags == list(range(len(tags)))  # the very same nodes
 
     table.click(position={"x": 40, "y": 35 + 35 + 17})  # the name in the second row
-    visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
+    visitor.expecting(page.get_by_text("b.lcc: steps 0 to 4")).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"inspect_watch=b\.lcc"))
     visitor.go("Glossary")
     visitor.title("Glossary")
     visitor.go("Inspect")
-    visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
+    visitor.expecting(page.get_by_text("b.lcc: steps 0 to 4")).to_be_visible()
     visitor.expecting(page.get_by_text("Step 4, the newest.")).to_be_visible()
     save(b, 5, 5)
     visitor.expecting(page.get_by_text("Step 5, the newest.")).to_be_visible()
