@@ -36,11 +36,11 @@ class Summary:
     steps: of all records, by the names of their files, rising. reached: steps that records lead to
     without a gap (contents only). kinds: kind -> number of records. stamp: when the last record was
     written, ns, 0 if unknown. gap: median seconds between the newest records, None if unknown.
-    nbytes, base_nbytes: of all records, and of the bases. full_nbytes: of as many full float32
-    checkpoints; state_nbytes: of one. share, step_nbytes: of a step that is not a base, on average:
-    its bytes over those in float32, and its bytes; None if they are unknown. codings: the settings,
-    the newest last. behind: of the newest record, None if unknown; moments: of the newest base;
-    tables, tables_reused: sums; see `RecordFacts`. points: one for each record that is not damaged.
+    nbytes: of all records. full_nbytes: of as many full float32 checkpoints. share, step_nbytes: of
+    a step that is not a base, on average: its bytes over those in float32, and its bytes; None if
+    they are unknown. codings: the settings, the newest last. behind: of the newest record, None if
+    unknown; moments: of the newest base; tables, tables_reused: sums; see `RecordFacts`. points:
+    one for each record that is not damaged.
     """
 
     steps: tuple[int, ...]
@@ -49,9 +49,7 @@ class Summary:
     stamp: int
     gap: float | None
     nbytes: int
-    base_nbytes: int
     full_nbytes: int
-    state_nbytes: int
     share: float | None
     step_nbytes: float | None
     codings: tuple[Coding, ...]
@@ -108,9 +106,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         stamp=stamps[-1] if stamps else 0,
         gap=median(gaps) if gaps else None,
         nbytes=nbytes,
-        base_nbytes=sum(f.entry.nbytes for f in facts if f.entry.kind == "base"),
         full_nbytes=full_nbytes,
-        state_nbytes=full,
         share=delta_nbytes / delta_full if delta_full else None,
         step_nbytes=delta_nbytes / n_deltas if n_deltas else None,
         codings=tuple(codings),

@@ -45,7 +45,8 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
     ):
         if marked:
             at_end = marked[0].step > (points[0].step + points[-1].step) / 2
-            falls = min(p.value or 0.0 for p in drawn) < (marked[0].value or 0.0)
+            known = [p.value for p in drawn if _is_finite(p.value)]
+            falls = min(known, default=0.0) < (marked[0].value or 0.0)
             figure.add_scatter(
                 name=name,
                 text=[name, *[""] * (len(marked) - 1)],

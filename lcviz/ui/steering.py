@@ -32,9 +32,8 @@ class Steering:
 
     keys: of runs, the newest first. begun: a run that the page does not show yet. press: the press
     of the board's Start that began the last run. answer: the last press that began none, the
-    settings then, and why. speed: the last text of the speed slider. turn: a
-    lock for beginning or steering a run; another click or page waits for it meanwhile, and then
-    sees the outcome.
+    settings then, and why. speed: the last text of the speed slider. turn: a lock for beginning or
+    steering a run; another click or page waits for it meanwhile, and then sees the outcome.
     """
 
     def __init__(self, runs: Runs, keys: Sequence[str]) -> None:

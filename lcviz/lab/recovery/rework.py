@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,13 +79,3 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
         )
         for outcomes in zip(*seeds, strict=True)
     ]
-
-
-def times(cost: CrashCost, ours: CrashCost) -> float | None:
-    """This rework as a multiple of ours; a lower bound if it was capped.
-
-    None if ours is 0 or was capped.
-    """
-    if ours.capped or not ours.rework.value or not math.isfinite(cost.rework.value):
-        return None
-    return cost.rework.value / ours.rework.value

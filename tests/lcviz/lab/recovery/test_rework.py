@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
-from lcviz.lab.recovery.rework import CrashExperiment, costs, times
+from lcviz.lab.recovery.rework import CrashExperiment, costs
 from lcviz.lab.workload import workload
 
 SHORT = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
@@ -72,16 +72,12 @@ def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> N
         assert outcome.rework_raw == (back[0] if back else 2 + SHORT.cap)
 
 
-def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
+def test_costs_are_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:
     def made(rework: float, capped: bool = False) -> Outcome:
         return replace(seeds[0][0], rework=rework, capped=capped)
 
-    scar, zero, ours, lost = costs([[made(6.0), made(0.0), made(1.5), made(15.0, True)]])
-    assert times(scar, ours) == 4
-    assert times(lost, ours) == 10  # at least
+    _, lost = costs([[made(6.0), made(15.0, True)]])
     assert lost.capped == 1
-    assert times(scar, zero) is None
-    assert times(scar, lost) is None
     two = [[made(6.0)], [replace(seeds[1][0], rework=3.0)]]
     (cost,) = costs(two)
     assert ([value for value, _ in cost.each], cost.rework.value) == ([6, 3], 4.5)
