@@ -18,10 +18,13 @@ _LINK_MARK = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
 _LIST_MARK = re.compile("^([0-9]*)([-+.)])(?= |$)")
 
 
+UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}
+
+
 def nbytes_text(n: float) -> str:
     """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= 0.9995 * size:
+    for unit, size in UNITS.items():
+        if size > 1 and n >= 0.9995 * size:
             digits = max(0, 2 - math.floor(math.log10(max(1, n / size * 1.0005))))
             return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"

@@ -7,18 +7,15 @@ from typing import Any
 
 import streamlit as st
 
-import codec
-import demo_models
 from codec import Coding
 from lcviz.play import page_board
 from lcviz.run.run import Run
-from lcviz.run.snapshot import RunError
 from lcviz.run.whole_run import Trial
 from lcviz.server.runs import EXAMPLE
 from lcviz.ui import picture, session, widgets
 from lcviz.ui.coding_form import LEAST_BUDGET, MOST_BUDGET, widget_values
 from lcviz.ui.set_widgets import set_widgets
-from lcviz.ui.settings import Form, chosen_speed
+from lcviz.ui.settings import Form, begin_run
 
 from .page_attempt import CARRIES, CUT, forget_attempt
 from .page_play import board_setting
@@ -134,17 +131,8 @@ def create_run(form: Form, instead_of: Run | None = None, press: str = "") -> st
 
     press: the press of Start that asks for it.
     """
-    steering, speed, settings = session.steered(), chosen_speed(), form.settings
-    assert settings is not None, "else the button is disabled"
-    try:
-        with steering.turn:
-            old = instead_of and steering.of(instead_of)
-            run = session.all_runs().create(settings, old)
-            steering.begin(run, instead_of, press)
-            run.set_speed(speed)
-            run.play()
-    except (RunError, demo_models.DataError, codec.LccError) as exc:
-        problem = f"This run cannot start. {str(exc).rstrip('.')}."
-    else:
+    assert form.settings is not None, "else the button is disabled"
+    problem = begin_run(form.settings, instead_of, press)
+    if not problem:
         st.rerun()
     return problem

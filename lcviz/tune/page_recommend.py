@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -14,49 +13,55 @@ from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
-from lcviz.text import CODER_NAMES, kept_text
+from lcviz.text import CODER_NAMES, UNITS, kept_text, nbytes_text
 from lcviz.ui import navigation, session, widgets
-from lcviz.ui.coding_form import SCOPES
+from lcviz.ui.coding_form import SCOPES, in_url
 from lcviz.ui.experiment import ControlTexts, PageJob
-from lcviz.ui.live_settings import checkpoint_parameters, own_training
+from lcviz.ui.live_settings import own_training, run_parameters
+from lcviz.ui.settings import begin_run
 from lcviz.ui.widgets import Limits
 
-from .answer import basis, default_of, described, headline
+from .answer import DAY, basis, default_of, described, headline, measure_of
 from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
 TARGETS = {
-    "rework": "a low price of a crash",
-    "distance": "limit the restore error",
-    "size": "fit into a size",
-}
-LABELS = {
-    "rework": "Price at most, in iterations, of 95 of 100 crashes",
-    "distance": "Relative distance at most, in 95 of 100 crashes",
-    "size": "% of float32 at most, for 95 of 100 checkpoints",
-}
-LIMITS = {
-    "rework": Limits(0.1, 100.0, 3.0, 0.5),
-    "distance": Limits(0.001, 1.0, DEFAULT_DISTANCE, 0.01),
-    "size": Limits(0.1, 100.0, 5.0, 0.5),
+    "rework": "price of a crash",
+    "distance": "distance",
+    "size": "size of a checkpoint",
+    "rate": "GB a day",
 }
 QUESTION = "which setting should I use?"
 MEASURED = (
-    "Bytes: shares of float32, without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the "
-    f"state before the failure and u₀ the first one. Measured at up to {FAILURES} failures, each "
-    "just before the next checkpoint. 95 of 100 other failures stay below the values drawn here."
+    "Bytes: without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
+    "failure and u₀ the first one. "
 )
+OF_FILES = "Measured before every save but the first, and at the end; the largest is drawn here."
+OF_TRAINING = (
+    f"Measured at up to {FAILURES} failures, each just before the next checkpoint. 95 of 100 other "
+    "failures stay below the values drawn here."
+)
+SURE = {  # of a training or of files
+    True: "Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one training can "
+    "tell.",
+    False: "Your limit holds at every save of these checkpoints.",
+}
+RECORDED = "recorded with `python -m lcviz.record_example`"
+USUAL_SHARE = 0.05  # of float32: the limits of bytes at first
 Candidates = tuple[Candidate, ...]
 
 
 def recommendation() -> None:
     """Everything on the page."""
+    answer = st.container(key="answer")  # above what it was made of
     request = sweep_controls()
+    widgets.tables_toggle()
     sweep = request.sweep
+    recording = sweep == SWEEP and not request.wrong
     if sweep.run is not None and request.run is None:  # a new server prepares its example
-        with st.container(key="answer"):
-            _recorded(request)
+        with answer:
+            _answer(request, recorded(), RECORDED)
         if not session.all_runs().prepared():
             session.rerun_with_example()
         return
@@ -66,38 +71,30 @@ def recommendation() -> None:
         1,
         lambda _, progress: sweep.try_out(progress),
     )
-    if sweep.run is not None:
+    if not request.wrong:
         job.begin()
 
     def dashboard(view: View[Candidates], watching: bool) -> None:
         if view.finished_parts and not request.wrong:
             _answer(request, view.finished_parts[0].value)
             return
-        recording = sweep == SWEEP and not request.wrong
-        if not recording:
-            st.title(f"Tune: {QUESTION}", anchor=False)
-            st.caption(request.about if not request.wrong else "")
-        job.controls(view, watching, _texts(request, view), bar=not recording)
         if recording:
-            _recorded(request)
+            _answer(request, recorded(), RECORDED)
+        else:
+            st.title(f"Tune: {QUESTION}", anchor=False)
+            st.caption(request.wrong or request.about)
+        if not request.wrong:
+            job.controls(view, watching, _texts(view), bar=not recording)
 
-    with st.container(key="answer"):
+    with answer:
         job.follow(dashboard)
 
 
-def _recorded(request: SweepRequest) -> None:
-    """The recorded answer for the example."""
-    st.markdown(":material/history: **Recorded** with `python -m lcviz.record_example`.")
-    _answer(request, recorded())
-
-
-def _texts(request: SweepRequest, view: View[Candidates]) -> ControlTexts:
-    n = len(request.sweep.candidate_settings)
+def _texts(view: View[Candidates]) -> ControlTexts:
     return ControlTexts(
-        start=f"Try {n} settings out",
+        start="Try settings out",
         icon=":material/tune:",
-        working=f"Trying {n} settings out: {100 * view.share:.0f} %",
-        wrong=request.wrong,
+        working=f"Trying settings out: {100 * view.share:.0f} %",
     )
 
 
@@ -116,70 +113,119 @@ def changes(setting: Setting, run: RunSettings) -> str:
     return f"Changes: {'; '.join(differences)}."
 
 
-def _answer(request: SweepRequest, candidates: Candidates) -> None:
-    sweep = request.sweep
+def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> None:
+    """The recommendation, its picture, and what to do with it. how: the candidates came about."""
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        tuned = _tuned(candidates, sweep.candidate_settings)
-        if request.files is not None and (default := default_of(tuned)) is not None:
-            st.markdown(f"The codec's default, {described(default)}.")
+        tuned, seconds = _tuned(request, candidates)
+        measure = measure_of(tuned, request.unit, seconds)
+        default = default_of(tuned)
+        if request.files is not None and default not in (None, tuned.recommended):
+            st.markdown(f"The codec's default, {described(default, measure)}.")
         valid = not math.isnan(tuned.most)
         if tuned.recommended:
             _use(request, tuned.recommended)
         elif valid:
             st.warning(tuned.because, icon=":material/search_off:")
     why = tuned.because if valid and tuned.recommended else None
-    title.title(f"Tune: {headline(tuned) if valid else QUESTION}", anchor=False, help=why)
+    title.title(f"Tune: {headline(tuned, measure) if valid else QUESTION}", anchor=False, help=why)
+    about = f"{request.about}; {how}" if how else request.about
     notes = f"{tuned.left_out}{basis(tuned)}"
-    title.caption(f"{request.about}{'.' * bool(notes)}{notes}", help=MEASURED)
-    by_distance = candidates[0].rework is None or tuned.target == "distance"
+    measured = OF_TRAINING if request.files is None else OF_FILES
+    title.caption(f"{about}{'.' * bool(notes)}{notes}", help=MEASURED + measured)
     with right:
-        measure = "distance" if by_distance else "rework"
-        widgets.show(frontier_panel(tuned, measure, sweep.unit), "frontier")
-    widgets.tables_toggle()
+        widgets.show(frontier_panel(tuned, measure, request.unit), "frontier")
 
 
-def _tuned(candidates: Candidates, candidate_settings: Sequence[Setting]) -> Tuned:
+def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]:
     """The recommendation for the target and limit that a visitor chooses.
 
-    If the limit is not valid, it is not a number, and nothing is recommended.
+    Also returns the seconds from one state of the series to the next. If a number is not valid, the
+    limit is not a number, and nothing is recommended.
     """
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
     target = widgets.choice(
-        "I want to",
+        "Limit",
         targets,
         default=next(iter(targets)),
         key=f"tune_want_{knows_loss}",
-        help="Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one "
-        "training can tell. Of the settings that keep the limit, the one with the fewest bytes "
-        "is recommended; of those that fit into a size, the one that loses least.",
+        help=f"{SURE[request.files is None]} Of the settings that keep the limit, the one with the "
+        "fewest bytes is recommended; if the limit is in bytes, the one that loses least.",
     )
-    most = _most(target)
-    if most is None:  # all settings are drawn, without a limit
-        tuned = choose(candidates, target, LIMITS[target].default, candidate_settings)
-        return replace(tuned, recommended=None, most=math.nan)
-    return choose(candidates, target, most, candidate_settings)
+    seconds: float | None = 1.0
+    if target == "rate":
+        pace = Limits(1e-6, 1e9, 1.0 if request.files is None else 60.0, 1.0)
+        words = "Seconds of an iteration"
+        if request.files is not None:
+            words = f"Seconds from one {request.unit} to the next"
+        seconds = widgets.checked_number(words, pace, key="tune_seconds")
+    full = candidates[0].full_nbytes
+    most = _most(target, request, full)
+    if target == "size" and most is not None:
+        most /= full
+    if target == "rate" and most is not None and seconds is not None:
+        most *= seconds / (DAY * full)
+    how = request.sweep.candidate_settings, request.unit
+    if most is None or seconds is None:  # all settings are drawn, without a limit
+        tuned = choose(candidates, target, math.inf, *how)
+        return replace(tuned, recommended=None, most=math.nan), seconds or 1.0
+    return choose(candidates, target, most, *how), seconds
+
+
+def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
+    """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong."""
+    text = None
+    if target == "rework":
+        label, unit, limits = "At most, in iterations", 1.0, Limits(0.1, 100.0, 3.0, 0.5)
+    elif target == "distance":
+        label, unit = "At most, in % of the distance trained", 0.01
+        limits = Limits(0.1, 100.0, 100 * DEFAULT_DISTANCE, 1.0)
+    else:
+        usual = USUAL_SHARE * full_nbytes
+        name, unit = next((n, u) for n, u in UNITS.items() if usual >= u)
+        label = f"At most, in {name}"
+        if target == "rate":
+            label, unit = "At most, in GB a day", 1e9
+            usual *= DAY / (1.0 if request.files is None else 60.0)
+        default = float(f"{usual / unit:.1g}")
+        limits = Limits(1e-9, 1e9, default, default / 5)
+        text = f"At first {100 * USUAL_SHARE:g} % of float32, which has {nbytes_text(full_nbytes)}."
+    most = widgets.checked_number(label, limits, key=f"tune_{target}", text=text)
+    return None if most is None else most * unit
 
 
 def _use(request: SweepRequest, best: Candidate) -> None:
-    """A link that opens Live with this setting, and the code for another training."""
+    """Ways to use the setting: a run on Live or Export with the files, and code."""
     setting = request.in_steps(best.setting)
-    st.page_link(
-        navigation.page("live"),
-        label="Use it on Live",
-        icon=":material/monitoring:",
-        help="With the training that it was found for." if request.training else None,
-        query_params=request.training | checkpoint_parameters(setting),
-    )
-    if request.run is not None:
-        st.markdown(f":small[{changes(setting, request.run.settings)}]")
+    if request.files is not None:
+        st.page_link(
+            navigation.page("export"),
+            label="Compress these files with it",
+            icon=":material/compress:",
+            query_params=in_url(best.setting.coding, "export_")
+            | {"export_source": "Files of mine"},
+        )
+        if best.setting.interval > 1:
+            st.markdown(
+                f":small[Export compresses every {request.unit}; this setting saves every "
+                f"{best.setting.interval}.]"
+            )
+    else:
+        settings = request.run_settings(setting)
+        if widgets.button(
+            "Use it on Live",
+            icon=":material/monitoring:",
+            key="tune-use",
+            about=settings,
+            help="Begins the same training there, from its first iteration, and saves it with "
+            "this setting.",
+        ):
+            if problem := begin_run(settings):
+                widgets.error(problem)
+            else:
+                st.switch_page(navigation.page("live"), query_params=run_parameters(settings))
+        if request.run is not None and request.sweep.run is not None:
+            st.markdown(f":small[{changes(setting, request.run.settings)}]")
     own_training(setting)
-
-
-def _most(target: str) -> float | None:
-    """The limit that a visitor asks for, in the target's own unit; None if it is out of range."""
-    text = "Of the distance trained." if target == "distance" else None
-    most = widgets.checked_number(LABELS[target], LIMITS[target], key=f"tune_{target}", text=text)
-    return most / 100 if most is not None and target == "size" else most

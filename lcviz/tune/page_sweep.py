@@ -12,13 +12,13 @@ from lcviz.lab.tuner.replay import LEAST_STATES
 from lcviz.lab.tuner.sweep import ITERATIONS, RUN_ITERATIONS, Sweep
 from lcviz.lab.workload import workload
 from lcviz.run.run import Run
+from lcviz.run.snapshot import RunSettings
 from lcviz.server.own_files import OwnFiles
 from lcviz.server.runs import EXAMPLE
 from lcviz.text import plain
 from lcviz.ui import session, widgets
-from lcviz.ui.live_settings import training_parameters
 from lcviz.ui.own_files import opened_series
-from lcviz.ui.settings import select_model
+from lcviz.ui.settings import LOSS_SHARE, select_model
 
 SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own files"}
 
@@ -57,15 +57,23 @@ class SweepRequest:
         return replace(setting, interval=setting.interval * spacing) if spacing else setting
 
     @property
-    def training(self) -> dict[str, str]:
-        """The parameters of Live's URL for the training; none for files."""
-        if self.sweep.digest:
-            return {}
+    def unit(self) -> str:
+        """What follows what in the series: its intervals are counted in it."""
+        if self.files is None:
+            return "iteration"
+        return "step" if self.files.archive is not None else "file"
+
+    def run_settings(self, setting: Setting) -> RunSettings:
+        """Of a run on Live of this training, saved with this setting. Not for files."""
         if self.sweep.run is not None:
-            s = self.run.settings if self.run is not None else EXAMPLE
-            whole = s.optimizer_state
-            return training_parameters(self.sweep.run, s.stop_after, self.sweep.seed, moments=whole)
-        return training_parameters(workload(self.sweep.model), ITERATIONS)
+            base = self.run.settings if self.run is not None else EXAMPLE
+        else:
+            w = workload(self.sweep.model)
+            training = w.model, w.data, w.folder, w.optimizer, w.lr, w.momentum, w.batch_size
+            base = RunSettings(*training, stop_after=ITERATIONS)
+        return replace(
+            base, coding=setting.coding, interval=setting.interval, loss_share=LOSS_SHARE
+        )
 
 
 def sweep_controls() -> SweepRequest:

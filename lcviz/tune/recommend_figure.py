@@ -4,117 +4,122 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.tuner import Tuned
-from lcviz.text import kept_text, percent_text, plural
-from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
+from lcviz.text import nbytes_text, percent_text, plural
+from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure, bytes_axis, write_at
 
-Value = Callable[[Candidate], float]
+from .answer import Measure, named
+
 MOST_REWORK = 25.0  # iterations on the axis; settings that lose more are not drawn
+LEAST_DISTANCE = 0.1  # % on the logarithmic axis
 HEIGHT = 320  # pixels
+ROOM = 0.6  # of the axis, from the left: further right a text stands to the left of its point
 _FRONTIER = {
     "mode": "lines+markers",
     "line": {"color": BLUE, "width": 2, "shape": "hv"},
     "marker": {"size": 8, "color": BLUE},
 }
 _TRIED = {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}
-_MARK = {"symbol": "diamond", "size": 16, "color": VERMILION}
-_BEST = {"mode": "markers+text", "marker": _MARK, "textposition": "top right"}
+_BEST = {"mode": "markers", "marker": {"symbol": "diamond", "size": 16, "color": VERMILION}}
 _LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
-SURE = "95 of 100 below"  # the meaning of a bound, in words
-LIMIT = "your limit, kept in 95 of 100"
-MEASURES = {
-    "distance": f"distance, {SURE}",
-    "rework": f"price of a crash in iterations, {SURE}",
-}
+LIMIT = "your limit"
 
 
-def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
-    """Bytes against distance or rework, and the limit.
+def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
+    """What settings write against what they lose, and the limit.
 
-    The losses drawn are bounds that 95 of 100 other failures stay below. If the target is a size,
-    the bytes are such bounds, too. The limit is compared with these bounds.
+    The losses drawn are bounds that 95 of 100 other failures stay below, and so are the bytes if
+    the target is the size of a checkpoint. The limit is compared with what is drawn.
 
-    measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
+    unit: of intervals, "iteration", "file" or "step".
     """
-    value = _VALUES[measure]
-    of_size = tuned.target == "size"
-    x = f"bytes written for every {unit}, % of float32"
-    nbytes: Value = lambda c: 100 * c.rate  # noqa: E731
-    if of_size:
-        x, nbytes = f"bytes of a checkpoint, {SURE}, % of float32", lambda c: 100 * c.share_bound
-    drawn = [c for c in tuned.candidates if value(c) <= _HIGHEST[measure]]
-    figure = base_figure(x, MEASURES[measure], HEIGHT)
-    if drawn and math.isfinite(tuned.most) and (of_size or tuned.target == measure):
-        figure.add_trace(_limit_line(tuned, drawn, nbytes, value))
+    by_distance = measure.by_distance
+    drawn = [c for c in tuned.candidates if measure.loss(c) <= _HIGHEST[by_distance]]
+    x = f"bytes {measure.per}{f', {measure.sure}' * (tuned.target == 'size')}"
+    y = "distance, %" if by_distance else "price of a crash in iterations"
+    figure = base_figure(x, f"{y}, {measure.sure}", HEIGHT)
+    figure.update_layout(hovermode="closest")
+    bytes_axis(figure, [measure.nbytes(c) for c in drawn])
+    if by_distance:
+        figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
+    else:
+        figure.update_yaxes(rangemode="tozero")
+    frontier = _frontier(drawn, measure)
+    best = [c for c in drawn if c is tuned.recommended]
+    if drawn and math.isfinite(tuned.most):
+        _draw_limit(figure, tuned, drawn, measure)
     for name, points, style in (
         ("tried", drawn, _TRIED),
-        ("Pareto frontier", _frontier(drawn, nbytes, value), _FRONTIER),
-        ("recommended", [c for c in drawn if c is tuned.recommended], _BEST),
+        ("Pareto frontier", frontier, _FRONTIER),
+        ("recommended", best, _BEST),
     ):
         if points:
             figure.add_scatter(
                 name=name,
-                x=[round(nbytes(c), 5) for c in points],
-                y=[round(value(c), 5) for c in points],
+                x=[float(f"{measure.nbytes(c):.6g}") for c in points],
+                y=[_height(c, measure) for c in points],
                 customdata=[c.setting.text(unit) for c in points],
-                text=[f"<b>{kept_text(c.setting.coding)}</b>" for c in points],
                 cliponaxis=False,
-                hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
+                hovertemplate="%{customdata}<br>%{x:.3s}B, %{y:.3g}<extra></extra>",
                 **style,
             )
-    figure.update_layout(hovermode="closest")
-    figure.update_xaxes(type="log", dtick="D2", tickformat="~g")
-    if measure == "distance":
-        figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
-    else:
-        figure.update_yaxes(rangemode="tozero")
-    more = len(tuned.candidates) - len(drawn)
-    best, sentence = len(_frontier(drawn, nbytes, value)), ""
+    for c in best:
+        text = f"<b>{named(c.setting)}</b><br>{nbytes_text(measure.nbytes(c))}"
+        left = _far_right(measure.nbytes(c), list(map(measure.nbytes, drawn)))
+        write_at(figure, measure.nbytes(c), _height(c, measure), text, left=left, apart=12)
+    more, sentence = len(tuned.candidates) - len(drawn), ""
     if more:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
-        why = "restore what is not finite" if measure == "distance" else lost
-        sentence = f"Not drawn: {more} that {why}."
+        sentence = (
+            f"Not drawn: {more} that {'restore what is not finite' if by_distance else lost}."
+        )
     return Panel(
-        f"{plural(len(tuned.candidates), 'setting')} tried: the {best} on the line are the best "
-        "for their bytes",
+        f"{plural(len(tuned.candidates), 'setting')} tried: the {len(frontier)} on the line are "
+        "the best for their bytes",
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
         "line of the Pareto frontier and a dashed line at the limit.",
-        frontier_table(tuned, unit),
+        frontier_table(tuned, measure, unit),
     )
 
 
-def _limit_line(
-    tuned: Tuned, drawn: Sequence[Candidate], nbytes: Value, value: Value
-) -> go.Scatter:
-    """A line across the picture at the limit."""
-    along = list(map(value if tuned.target == "size" else nbytes, drawn))
-    ends, at = [min(along), max(along)], [100 * tuned.most] * 2
-    x, y = (at, ends) if tuned.target == "size" else (ends, [tuned.most] * 2)
-    return go.Scatter(
-        name=LIMIT,
-        x=x,
-        y=y,
-        mode="lines+text",
-        text=["", LIMIT] if tuned.target == "size" else [LIMIT, ""],  # where no settings are
-        textposition="bottom right",
-        line=_LIMIT,
-        hoverinfo="skip",
-    )
+def _draw_limit(
+    figure: go.Figure, tuned: Tuned, drawn: Sequence[Candidate], measure: Measure
+) -> None:
+    """A line across the picture at the limit, named where it ends."""
+    of_bytes = tuned.target in ("size", "rate")
+    sizes, losses = ([f(c) for c in drawn] for f in (measure.nbytes, lambda c: _height(c, measure)))
+    if of_bytes:
+        # What is written for the target's share: the measure is in proportion to it.
+        most = tuned.most * measure.nbytes(drawn[0]) / drawn[0].reached(tuned.target)
+        x, y = [most, most], [min(losses), max(losses)]
+    else:
+        most = 100 * tuned.most if measure.by_distance else tuned.most
+        x, y = [min(sizes), max(sizes)], [most, most]
+    figure.add_scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
+    left = _far_right(x[1], sizes)
+    write_at(figure, x[1], y[1], LIMIT, left=left, apart=4, above=not of_bytes)
 
 
-def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
+def _far_right(nbytes: float, drawn: Sequence[float]) -> bool:
+    """Whether a text to the right of these bytes might leave the picture."""
+    low, high = min(drawn), max(drawn)
+    return nbytes >= low ** (1 - ROOM) * high**ROOM
+
+
+def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:
     """The Pareto frontier of bytes, distance and rework, and the recommended setting.
 
-    Columns are means, and bounds that 95 of 100 other checkpoints or failures stay below.
+    Columns are means and bounds.
     """
+    sure = measure.sure
     best = tuned.recommended
     rows = [c for c in tuned.candidates if c in tuned.frontier or c is best]
     knows_loss = any(c.rework is not None for c in rows)
@@ -122,19 +127,19 @@ def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
         [
             {
                 "advised": "→" if c is best else "",
-                f"for every {unit}": f"{100 * c.rate:.3f} %",
-                "a checkpoint": percent_text(c.share),
-                f"a checkpoint, {SURE}": percent_text(c.share_bound),
-                "distance": f"{c.distance.value:.3f}",
-                f"distance, {SURE}": f"{c.distance_bound:.3f}",
+                f"for every {unit}": nbytes_text(c.rate * c.full_nbytes),
+                "a checkpoint": nbytes_text(c.share * c.full_nbytes),
+                f"a checkpoint, {sure}": nbytes_text(c.share_bound * c.full_nbytes),
+                "distance": percent_text(c.distance.value),
+                f"distance, {sure}": percent_text(c.distance_bound),
                 "price": _iterations(c.rework.value if c.rework else None),
-                f"price, {SURE}": _iterations(c.rework_bound),
+                f"price, {sure}": _iterations(c.rework_bound),
                 "setting": c.setting.text(unit),
             }
             for c in sorted(rows, key=lambda c: c.rate)
         ]
     )
-    return table if knows_loss else table.drop(columns=["price", f"price, {SURE}"])
+    return table if knows_loss else table.drop(columns=["price", f"price, {sure}"])
 
 
 def _iterations(rework: float | None) -> str:
@@ -143,17 +148,19 @@ def _iterations(rework: float | None) -> str:
     return f"{rework:.2f}" if math.isfinite(rework) else "not reached"
 
 
-def _frontier(drawn: Sequence[Candidate], nbytes: Value, value: Value) -> list[Candidate]:
-    """The candidates, by rising bytes, whose measure is below that of all with fewer bytes."""
+def _height(candidate: Candidate, measure: Measure) -> float:
+    """Where a setting is drawn; a logarithmic axis has no 0."""
+    loss = measure.loss(candidate)
+    return round(max(loss, LEAST_DISTANCE) if measure.by_distance else loss, 5)
+
+
+def _frontier(drawn: Sequence[Candidate], measure: Measure) -> list[Candidate]:
+    """The candidates, by rising bytes, whose loss is below that of all with fewer bytes."""
     frontier: list[Candidate] = []
-    for c in sorted(drawn, key=lambda c: (nbytes(c), value(c))):
-        if not frontier or value(c) < value(frontier[-1]):
+    for c in sorted(drawn, key=lambda c: (measure.nbytes(c), _height(c, measure))):
+        if not frontier or _height(c, measure) < _height(frontier[-1], measure):
             frontier.append(c)
     return frontier
 
 
-_HIGHEST = {"distance": sys.float_info.max, "rework": MOST_REWORK}
-_VALUES: dict[str, Value] = {
-    "distance": lambda c: max(c.distance_bound, 0.001),
-    "rework": lambda c: c.rework_bound or 0.0,
-}
+_HIGHEST = {True: sys.float_info.max, False: MOST_REWORK}

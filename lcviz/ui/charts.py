@@ -11,6 +11,8 @@ from functools import cached_property
 import pandas as pd
 import plotly.graph_objects as go
 
+from lcviz.text import UNITS
+
 # Four of Okabe and Ito's colour-blind-safe colours, with a contrast of 3:1 on white and on black.
 # Signs and methods never differ by colour alone.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -85,6 +87,36 @@ def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
             yshift=6,
         )
     return figure
+
+
+def write_at(
+    figure: go.Figure, x: float, y: float, text: str, *, left: bool, apart: int, above: bool = True
+) -> None:
+    """Write beside a point. apart: pixels from it; above: whether the text stands over it."""
+    x, y = (
+        math.log10(value) if axis.type == "log" else value
+        for value, axis in ((x, figure.layout.xaxis), (y, figure.layout.yaxis))
+    )
+    figure.add_annotation(
+        text=text,
+        x=x,
+        y=y,
+        showarrow=False,
+        align="right" if left else "left",
+        xanchor="right" if left else "left",
+        xshift=-apart if left else apart,
+        yanchor="bottom" if above else "middle",
+    )
+
+
+def bytes_axis(figure: go.Figure, nbytes: Sequence[float]) -> None:
+    """A logarithmic axis below for these bytes, none of them 0, with units at its ticks."""
+    lowest, highest = (math.floor(math.log10(f(nbytes, default=1))) for f in (min, max))
+    firsts = (1, 2, 5) if highest - lowest < 2 else (1,)
+    ticks = [n * 10.0**decade for decade in range(lowest, highest + 1) for n in firsts]
+    units = [next((name, size) for name, size in UNITS.items() if t >= size) for t in ticks]
+    texts = [f"{t / size:g} {name}" for t, (name, size) in zip(ticks, units, strict=True)]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=texts)
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:

@@ -154,10 +154,10 @@ def widget_values(coding: Coding) -> dict[str, Any]:
     return values | {keep: getattr(coding, keep)}
 
 
-def in_url(coding: Coding) -> dict[str, str]:
-    """The parameters of the URL for this coding, without the prefix: its widgets' texts."""
+def in_url(coding: Coding, prefix: str = "") -> dict[str, str]:
+    """The parameters of the URL for this coding: its widgets' texts. prefix: of their keys."""
     texts = {"keep": KEEP, "coder": CODERS, "scope": SCOPES, "quantizer": QUANTIZERS}
     return {
-        name: texts[name][value] if name in texts else kept_number(coding)
+        prefix + name: texts[name][value] if name in texts else kept_number(coding)
         for name, value in widget_values(coding).items()
     }

@@ -6,33 +6,30 @@ import streamlit as st
 
 from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
-from lcviz.lab.workload import Workload
+from lcviz.run.snapshot import RunSettings
 
 from . import widgets
 from .coding_form import in_url
-from .settings import OPTIMIZERS, WHAT
+from .settings import LOSSES, OPTIMIZERS, WHAT
 from .snippet import in_a_loop
 
 
-def checkpoint_parameters(setting: Setting) -> dict[str, str]:
-    """The parameters of Live's URL for this setting of a checkpoint."""
-    return in_url(setting.coding) | {"interval": str(setting.interval)}
-
-
-def training_parameters(
-    workload: Workload, iterations: int, seed: int = 0, *, moments: bool = False
-) -> dict[str, str]:
-    """The parameters of Live's URL for this training. moments: whether Adam's m and v are saved."""
-    saved = {"saved": WHAT[moments]} if moments else {}
-    return saved | {
-        "model": MODELS[workload.model].title,
-        f"data_{workload.model}": DATASETS[workload.data].title,
-        "optimizer": OPTIMIZERS[workload.optimizer],
-        f"lr_{workload.model}_{workload.optimizer}": f"{workload.lr:g}",
-        "momentum": f"{workload.momentum:g}",
-        f"batch_{workload.model}": str(workload.batch_size),
-        "iterations": str(iterations),
-        "seed": str(seed),
+def run_parameters(settings: RunSettings) -> dict[str, str]:
+    """The parameters of Live's URL with which its sidebar shows these settings of a run."""
+    name, optimizer = settings.model, settings.optimizer
+    return in_url(settings.coding) | {
+        "model": MODELS[name].title,
+        f"data_{name}": DATASETS[settings.data].title,
+        "folder": settings.folder or "",
+        "optimizer": OPTIMIZERS[optimizer],
+        f"lr_{name}_{optimizer}": f"{settings.lr:g}",
+        "momentum": f"{settings.momentum:g}",
+        f"batch_{name}": str(settings.batch_size),
+        "iterations": str(settings.stop_after),
+        "seed": str(settings.seed),
+        "interval": str(settings.interval),
+        "saved": WHAT[settings.optimizer_state],
+        "losses": LOSSES[settings.loss_share],
     }
 
 

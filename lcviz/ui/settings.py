@@ -12,11 +12,11 @@ from typing import Any
 import streamlit as st
 
 from codec import Coding
-from codec.errors import SourceError
-from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
+from codec.errors import LccError, SourceError
+from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, DataError, ModelCard
 from demo_models.optimizers import WITH_MOMENTS
 from lcviz.run.run import Run
-from lcviz.run.snapshot import RunSettings
+from lcviz.run.snapshot import RunError, RunSettings
 from lcviz.text import enumerated, interval_text, plain
 
 from . import session, widgets
@@ -144,6 +144,24 @@ def chosen_speed() -> float | None:
     """Most iterations per second of a new run, as the slider or the URL says; None for no limit."""
     speed = st.session_state.get("speed", st.query_params.get("speed"))
     return SPEEDS.get(speed, SPEEDS[SPEED])
+
+
+def begin_run(settings: RunSettings, instead_of: Run | None = None, press: str = "") -> str:
+    """Begin a run, which every page then shows; "", or why it cannot start: nothing has changed.
+
+    press: the press of the board's Start that asks for it.
+    """
+    steering, speed = session.steered(), chosen_speed()
+    try:
+        with steering.turn:
+            old = instead_of and steering.of(instead_of)
+            run = session.all_runs().create(settings, old)
+            steering.begin(run, instead_of, press)
+            run.set_speed(speed)
+            run.play()
+    except (RunError, DataError, LccError) as exc:
+        return f"This run cannot start. {str(exc).rstrip('.')}."
+    return ""
 
 
 def speed_slider(run: Run, steering: Steering) -> None:

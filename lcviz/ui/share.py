@@ -6,12 +6,11 @@ from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
-from lcviz.lab.tuner.candidates import Setting
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING
 
 from . import session
-from .live_settings import checkpoint_parameters, training_parameters
+from .live_settings import run_parameters
 from .steering import KEY
 
 
@@ -37,10 +36,9 @@ def look_link(run: Run) -> str:
 
 def steer_link(run: Run) -> str:
     """The address of this page with the run and its key. The form has its settings, for a Reset."""
-    s = run.settings
-    form = training_parameters(s.workload, s.stop_after, s.seed, moments=s.optimizer_state)
-    form |= checkpoint_parameters(Setting(s.coding, s.interval))
-    return _address({"run": run.id, KEY: session.all_runs().key(run)} | form)
+    return _address(
+        {"run": run.id, KEY: session.all_runs().key(run)} | run_parameters(run.settings)
+    )
 
 
 def _address(parameters: dict[str, str]) -> str:

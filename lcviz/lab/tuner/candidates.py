@@ -40,11 +40,12 @@ class Setting:
 class Candidate:
     """A setting, and what it reaches in one run.
 
-    share: mean size of a delta on disk, of float32. share_bound: what another delta stays below in
-    95 of 100 cases, and with a budget always. exact_share: the part of share that is stored
+    share: mean size of a delta on disk, of float32. exact_share: the part of it that is stored
     exactly, such as an optimizer's tensors. distance: ||restored - u_T|| / ||u_T - u_0||. rework:
-    iterations. Both are means over all failures, each with a bound that another failure stays below
-    in 95 of 100 cases. rework and its bound are None if no loss is known.
+    iterations; None if no loss is known. Distance and rework are means over all failures.
+    share_bound, distance_bound, rework_bound: what another delta or failure of a training stays
+    below in 95 of 100 cases, with a budget always; if no loss is known, the largest of the series.
+    full_nbytes: of all that is saved, in float32.
     """
 
     setting: Setting
@@ -55,6 +56,7 @@ class Candidate:
     distance_bound: float
     rework: Mean | None
     rework_bound: float | None
+    full_nbytes: int
 
     @property
     def rate(self) -> float:
@@ -70,7 +72,9 @@ class Candidate:
         if target == "rework":
             assert self.rework_bound is not None, "a series without a loss is refused before"
             return self.rework_bound
-        return self.share_bound if target == "size" else self.distance_bound
+        return {"size": self.share_bound, "rate": self.rate, "distance": self.distance_bound}[
+            target
+        ]
 
     @property
     def costs(self) -> tuple[float, float, float]:

@@ -27,7 +27,7 @@ from lcviz.lab.series import Series, SeriesState, check_alike, moved_since
 
 from .candidates import Candidate, Setting
 
-FAILURES = 10  # for every setting
+FAILURES = 10  # for every setting, of a training
 SMOOTH = 5  # iterations on either side, as in recovery
 MOST_TRACK_NBYTES = 2**30  # of all tracks that are followed at once
 LEAST_STATES = 3  # of a series without a loss: a base, and two failures after it
@@ -70,16 +70,12 @@ def _failures(n: int, interval: int) -> set[int]:
 
 
 def _failures_without_loss(n: int, interval: int) -> set[int]:
-    """`_failures` where only distances are measured, so that a failure may come at the end.
+    """`_failures` where only distances are measured: before every save, and at the end.
 
-    At least two failures after a save are needed to estimate what another one costs. In a short
-    series they may also be at its beginning and its end.
+    There are at least two, or none: one would not say how much they differ.
     """
     possible = range(2 * interval - 1, n, interval)
-    if len(possible) < 2:
-        return set()
-    usual = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)} & {*possible}
-    return usual if len(usual) > 1 else {*possible[:FAILURES]}
+    return {*possible} if len(possible) > 1 else set()
 
 
 def _failures_by_interval(n: int, intervals: set[int], knows_loss: bool) -> dict[int, set[int]]:
@@ -182,7 +178,8 @@ def _candidate(trial: _Trial, layout: Layout, losses: Sequence[float]) -> Candid
         crossed = crossing(after, [excess] * len(after))
         since = number % trial.setting.interval
         reworks.append(math.inf if crossed is None else since + crossed)
-    share, share_bound = (f(trial.sizes) / layout.nbytes for f in (np.mean, upper_bound))
+    bound = upper_bound if losses else max
+    share, share_bound = (f(trial.sizes) / layout.nbytes for f in (np.mean, bound))
     if (budget := trial.setting.coding.budget) is not None:
         share_bound = min(share_bound, max(budget, share))
     return Candidate(
@@ -191,7 +188,8 @@ def _candidate(trial: _Trial, layout: Layout, losses: Sequence[float]) -> Candid
         float(share_bound),
         float(np.mean(trial.exact_sizes)) / layout.nbytes,
         mean(trial.distances),
-        upper_bound(trial.distances),
+        bound(trial.distances),
         mean(reworks) if reworks else None,
         upper_bound(reworks) if reworks else None,
+        layout.nbytes,
     )

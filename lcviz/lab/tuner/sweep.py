@@ -38,11 +38,6 @@ class Sweep:
         return replace(self, opened=None)
 
     @property
-    def unit(self) -> str:
-        """The unit of bytes and intervals."""
-        return "checkpoint" if self.digest else "iteration"
-
-    @property
     def candidate_settings(self) -> list[Setting]:
         """The settings that are tried out."""
         few = Grid((1, 2, 3, 4, None), (0.02, 0.05), coders=("runlength",), quantizers=("uniform",))

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from codec.errors import SettingsError
 from lcviz.lab.progress import Progress, unreported
 from lcviz.lab.series import Series
+from lcviz.text import nbytes_text, percent_text
 
 from .candidates import Candidate, Grid, Setting
 from .replay import try_out
 
-TARGETS = ("size", "distance", "rework")
+TARGETS = ("size", "rate", "distance", "rework")
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,20 @@ def choose(
     target: str,
     most: float,
     candidate_settings: Sequence[Setting] | None = None,
+    unit: str = "",
 ) -> Tuned:
     """The best candidate for a target.
 
     Args:
         candidates: What each setting reached in the run.
         target: One of TARGETS.
-        most: For "size", the share of the float32 bytes that a checkpoint may take on disk; the
-            setting with the least rework (distance, if no loss is known) is recommended. For
-            "distance" and "rework", the limit on `Candidate`'s bound; the setting with the fewest
-            bytes per iteration is recommended.
+        most: For "size", the share of the float32 bytes that a checkpoint may take on disk, for
+            "rate" that every iteration (or checkpoint of the series) may take; the setting with the
+            least rework (distance, if no loss is known) is recommended. For "distance" and
+            "rework", the limit on `Candidate`'s bound; the setting with the fewest bytes per
+            iteration is recommended.
         candidate_settings: All settings, if some were left out of the candidates.
+        unit: Of intervals, in words; by default "iteration", or "checkpoint" if no loss is known.
 
     Raises:
         SettingsError: The target is unknown, or is rework without a loss.
@@ -79,7 +83,7 @@ def choose(
         if not any(_beats(o, c) for o in candidates):
             alike.setdefault(c.costs, c)
     frontier = tuple(alike[costs] for costs in sorted(alike))
-    unit = "iteration" if knows_loss else "checkpoint"
+    unit = unit or ("iteration" if knows_loss else "checkpoint")
     sufficient = sorted((c for c in candidates if c.meets(target, most)), key=_order(target))
     best = sufficient[0] if sufficient else None
     if best:
@@ -87,8 +91,9 @@ def choose(
     else:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
-            f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
-            f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
+            f"No setting of {len(candidates)} keeps {_words(nearest, target, most, unit)}; the "
+            f"nearest is {nearest.setting.text(unit)}, with "
+            f"{_amount(nearest, target, nearest.reached(target))}."
         )
     left_out = _left_out(candidates, candidate_settings or ())
     because += _exact(best or nearest) + left_out
@@ -99,7 +104,7 @@ def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, u
     """Why the first of the settings that meet the target is the best; the best of another kind."""
     best = sufficient[0]
     why = f"writes the fewest bytes for every {unit}"
-    if target == "size":
+    if target in ("size", "rate"):
         why = "restores closest to what was trained"
         if best.rework_bound is not None and math.isfinite(best.rework_bound):
             why = "has the lowest price of a crash, in 95 of 100 cases"
@@ -111,9 +116,8 @@ def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, u
     words = best.setting.text(unit)
     n_keep = "1 setting keeps" if len(sufficient) == 1 else f"{len(sufficient)} settings keep"
     text = (
-        f"{words[0].upper()}{words[1:]}: {n_keep} {_words(target, most)}. Of them this one "
-        f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
-        f"{best.distance.value:.3f}{rework}."
+        f"{words[0].upper()}{words[1:]}: {n_keep} {_words(best, target, most, unit)}. Of them this "
+        f"one {why}: {_means(best, unit)}{rework}."
     )
     uniform = best.setting.coding.uniform
     rival = next((c for c in sufficient if c.setting.coding.uniform != uniform), None)
@@ -122,7 +126,7 @@ def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, u
 
 def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:
     """The sort key of settings that meet the target."""
-    if target == "size":
+    if target in ("size", "rate"):
         return lambda c: (c.rework_bound or 0.0, c.distance_bound, c.rate)
     return lambda c: (c.rate, *c.costs)
 
@@ -151,10 +155,7 @@ def _rival(other: Candidate, unit: str) -> str:
     rework = ""
     if other.rework and math.isfinite(other.rework.value):
         rework = f", a crash costs {other.rework.value:.2f}"
-    return (
-        f" The best with {kind}, {other.setting.text(unit)}: {_percent(other.rate)}, "
-        f"distance {other.distance.value:.3f}{rework}."
-    )
+    return f" The best with {kind}, {other.setting.text(unit)}: {_means(other, unit)}{rework}."
 
 
 def _exact(candidate: Candidate) -> str:
@@ -162,9 +163,9 @@ def _exact(candidate: Candidate) -> str:
     if 2 * candidate.exact_share < candidate.share:
         return ""
     return (
-        f" Of {_percent(candidate.share)} of float32 in a checkpoint, "
-        f"{_percent(candidate.exact_share)} are tensors stored exactly. A policy can make them "
-        "lossy."
+        f" Of {_bytes(candidate, candidate.share)} in a checkpoint, "
+        f"{_bytes(candidate, candidate.exact_share)} are tensors stored exactly. A policy can make "
+        "them lossy."
     )
 
 
@@ -193,25 +194,34 @@ def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Sett
     return sentences
 
 
-def _words(target: str, most: float) -> str:
+def _words(candidate: Candidate, target: str, most: float, unit: str) -> str:
+    if target == "rate":
+        return f"every {unit} within {_amount(candidate, target, most)}"
     subject = {
         "size": "a checkpoint",
         "distance": "the relative distance",
         "rework": "the price of a crash",
     }[target]
-    return f"{subject} within {_amount(target, most)}, in 95 of 100 cases"
+    sure = "at every save" if candidate.rework is None else "in 95 of 100 cases"
+    return f"{subject} within {_amount(candidate, target, most)}, {sure}"
 
 
-def _amount(target: str, value: float) -> str:
+def _amount(candidate: Candidate, target: str, value: float) -> str:
     """A value of a target, with its unit."""
-    if target == "size":
-        return f"{100 * value:.3g} % of float32"
+    if target in ("size", "rate"):
+        return _bytes(candidate, value)
     if target == "distance":
-        return f"{value:.3g}"
+        return f"{100 * value:.3g} %"
     if not math.isfinite(value):
         return "more iterations than this training had"
     return f"{value:.3g} iteration{'' if value == 1 else 's'}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+def _means(candidate: Candidate, unit: str) -> str:
+    """What a candidate writes and how far it restores, on average."""
+    distance = f"distance {percent_text(candidate.distance.value)} on average"
+    return f"{_bytes(candidate, candidate.rate)} for every {unit}, {distance}"
+
+
+def _bytes(candidate: Candidate, share: float) -> str:
+    return nbytes_text(share * candidate.full_nbytes)

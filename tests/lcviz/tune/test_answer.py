@@ -8,14 +8,15 @@ from dataclasses import replace
 from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
-from lcviz.lab.tuner.tuner import choose
-from lcviz.tune.answer import basis, default_of, described, headline
+from lcviz.lab.tuner.tuner import Tuned, choose
+from lcviz.tune.answer import basis, default_of, described, headline, measure_of, named
 from lcviz.tune.recorded import recorded
 
 BITS = Candidate(
     Setting(Coding(3), 1),
     *(0.0153, 0.02, 0.0),
     *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
+    10_000,
 )
 
 
@@ -25,20 +26,34 @@ def budget(share: float, rework: float, distance: float = 0.1, kept: float = 0.0
     return replace(BITS, setting=setting, share=share, rework_bound=rework, distance_bound=distance)
 
 
+def said(tuned: Tuned, unit: str = "iteration") -> str:
+    return headline(tuned, measure_of(tuned, unit, 2.0))
+
+
 def test_the_recommended_one_is_the_best() -> None:
     """Whatever it keeps: bits have no precedence, and the codec's default is named beside it."""
     default = replace(budget(0.015, 0.1), setting=Setting(Coding.safe(), 1))
     cheapest = budget(0.01, 0.6)
     tuned = choose((BITS, budget(0.02, 0.1), cheapest, default), "rework", 3.0)
     assert (tuned.recommended, default_of(tuned)) == (cheapest, default)
-    assert headline(tuned) == (
-        "budget 2.00 % meets the limit: 1 % of float32, a crash costs at most 0.6 iterations"
-    )
-    assert headline(choose((BITS, budget(0.02, 0.6)), "rework", 3.0)) == (
-        "x = 3 bits meets the limit: 1.5 % of float32, a crash costs at most 0.5 iterations"
-    )
+    lost = "100 B an iteration, a crash costs at most 0.6 iterations"
+    assert said(tuned) == f"budget 2.00 % meets the limit: {lost}"
+    lost = "153 B an iteration, a crash costs at most 0.5 iterations"
+    bits = choose((BITS, budget(0.02, 0.6)), "rework", 3.0)
+    assert said(bits) == f"x = 3 bits meets the limit: {lost}"
     none = choose((BITS,), "rework", 0.1)
-    assert (headline(none), default_of(none)) == ("no tested setting meets this limit", None)
+    assert (said(none), default_of(none)) == ("no tested setting meets this limit", None)
+
+
+def test_each_limit_has_its_measure() -> None:
+    """What is limited is what is told: bounds of a checkpoint, bytes of a day, or the distance."""
+    assert "153 B an iteration, distance at most 10.00 %" in said(choose((BITS,), "distance", 0.2))
+    lost = ", a crash costs at most 0.5 iterations"
+    assert said(choose((BITS,), "size", 0.02)).endswith(f": 200 B a checkpoint{lost}")
+    assert said(choose((BITS,), "rate", 0.02)).endswith(f": 6.61 MB a day{lost}")  # 43,200 × 153 B
+    every_second = replace(BITS, setting=Setting(Coding(3), 2))
+    told = said(choose((every_second,), "rate", 0.02))
+    assert told == f"x = 3 bits every 2 meets the limit: 3.30 MB a day{lost}"
 
 
 def test_of_the_example() -> None:
@@ -52,10 +67,13 @@ def test_of_the_example() -> None:
 
 
 def test_of_files() -> None:
+    """Their largest values are told: nothing rests on a few failures."""
     best = replace(budget(0.01, 0, 0.3), rework=None, rework_bound=None)
-    assert headline(choose((best,), "distance", 0.3)) == (
-        "budget 2.00 % meets the limit: 1 % of float32, distance at most 30.00 %"
-    )
+    tuned = choose((replace(best, distance=Mean(0.1, 0.1, 2)),), "distance", 0.3)
+    lost = "100 B a file, distance at most 30.00 %"
+    assert said(tuned, "file") == f"budget 2.00 % meets the limit: {lost}"
+    assert measure_of(tuned, "file", 1.0).sure == "largest"
+    assert not basis(tuned)
 
 
 def test_few_failures_are_told() -> None:
@@ -65,14 +83,10 @@ def test_few_failures_are_told() -> None:
 
 
 def test_in_words() -> None:
-    lost = "1.5 % of float32, a crash costs at most 0.5 iterations"
-    every_second = replace(BITS, setting=Setting(Coding(3), 2))
-    assert described(every_second) == f"x = 3 bits every 2: {lost}"
     everything = replace(BITS, setting=Setting(Coding(None), 1))
-    assert described(everything) == f"all buckets: {lost}"
-    in_buckets = replace(BITS, setting=Setting(Coding(budget=0.02, quantizer="exponent"), 1))
-    assert described(in_buckets) == f"budget 2.00 % in buckets: {lost}"
+    in_buckets = replace(BITS, setting=Setting(Coding(budget=0.02, quantizer="exponent"), 10))
+    names = [named(c.setting) for c in (BITS, everything, in_buckets)]
+    assert names == ["x = 3 bits", "all buckets", "budget 2.00 % in buckets every 10"]
     never = replace(BITS, rework_bound=math.inf)
-    assert described(never).endswith("a crash costs more than was trained")
-    alone = replace(BITS, rework=None, rework_bound=None)
-    assert described(alone).endswith("distance at most 10.00 %")
+    measure = measure_of(choose((never,), "rework", 3.0), "iteration", 1.0)
+    assert described(never, measure).endswith("a crash costs more than was trained")

@@ -14,7 +14,7 @@ from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import Tuned, choose
-from lcviz.tune.answer import described
+from lcviz.tune.answer import DAY, measure_of
 from lcviz.tune.recommend_figure import LIMIT, frontier_panel
 from lcviz.tune.recorded import recorded
 from lcviz.ui.charts import Panel
@@ -28,7 +28,8 @@ def candidate(
     of = None if rework is None else Mean(rework, 0.1, 10)
     bound = None if rework is None else 1.5 * rework
     setting = Setting(Coding(bits), interval)
-    return Candidate(setting, share, share, 0.0, Mean(distance, 0.0, 10), distance, of, bound)
+    far = Mean(distance, 0.0, 10)
+    return Candidate(setting, share, share, 0.0, far, distance, of, bound, 10_000)
 
 
 SEVERAL = (
@@ -40,81 +41,97 @@ SEVERAL = (
 )
 
 
+def written(figure: dict[str, Any]) -> list[str]:
+    return [annotation["text"] for annotation in figure["layout"]["annotations"]]
+
+
 def points(figure: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
     return {trace["name"]: list(zip(trace["x"], trace["y"])) for trace in figure["data"]}
 
 
+def panel_of(tuned: Tuned, unit: str = "iteration") -> Panel:
+    """Its picture; every second an iteration."""
+    return frontier_panel(tuned, measure_of(tuned, unit, 1.0), unit)
+
+
 def test_rework(check_figure: Check) -> None:
     tuned = choose(SEVERAL, "rework", 2.0)
-    panel = frontier_panel(tuned, "rework", "iteration")
+    panel = panel_of(tuned)
     figure = check_figure(panel)
     drawn = points(figure)
-    assert drawn["Pareto frontier"] == [(2, 6), (4, 1.5), (8, 0.75)]  # what 95 of 100 stay below
-    assert (len(drawn["tried"]), drawn["recommended"]) == (4, [(4, 1.5)])
-    assert drawn[LIMIT] == [(2, 2), (8, 2)]
+    assert drawn["Pareto frontier"] == [(200, 6), (400, 1.5), (800, 0.75)]  # bounds
+    assert (len(drawn["tried"]), drawn["recommended"]) == (4, [(400, 1.5)])
+    assert drawn[LIMIT] == [(200, 2), (800, 2)]
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
+    assert figure["layout"]["xaxis"]["ticktext"] == ["100 B", "200 B", "500 B"]
+    assert "<b>x = 3 bits</b><br>400 B" in written(figure)
     assert "Not drawn: 1 that cost more than 25 iterations after a crash" in panel.sentence
     assert panel.table["price"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
     assert panel.table["price, 95 of 100 below"].tolist() == ["not reached", "6.00", "1.50", "0.75"]
     assert panel.table["advised"].tolist() == ["", "", "→", ""]
+    assert panel.table["for every iteration"].tolist() == ["100 B", "200 B", "400 B", "800 B"]
 
 
 @pytest.mark.parametrize("most", [0.1, 0.9, 3.0, 25.0])
 def test_the_recommended_one_is_the_cheapest_below_the_drawn_limit(most: float) -> None:
     """Where people look: 3 iterations once had a point below the line that was cheaper."""
     tuned = choose(recorded(), "rework", most)
-    drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
+    drawn = points(json.loads(panel_of(tuned).figure.to_json()))
     below = [point for point in drawn["tried"] if point[1] <= most]
     (limit,) = {y for _, y in drawn[LIMIT]}
     assert limit == most
     assert drawn.get("recommended") == ([min(below)] if below else None)
-    if tuned.recommended is not None:
-        assert f"at most {min(below)[1]:.1f} iterations" in described(tuned.recommended)
 
 
+@pytest.mark.parametrize("target", ["size", "rate"])
 @pytest.mark.parametrize("most", [0.013, 0.03])
-def test_of_those_within_a_size_it_is_the_one_that_loses_least(most: float) -> None:
-    tuned = choose(recorded(), "size", most)
-    drawn = points(json.loads(frontier_panel(tuned, "rework", "iteration").figure.to_json()))
-    assert {x for x, _ in drawn[LIMIT]} == {100 * most}
-    within = [point for point in drawn["tried"] if point[0] <= 100 * most]
+def test_of_those_within_a_limit_of_bytes_it_is_the_one_that_loses_least(
+    target: str, most: float
+) -> None:
+    tuned = choose(recorded(), target, most)
+    drawn = points(json.loads(panel_of(tuned).figure.to_json()))
+    (limit,) = {x for x, _ in drawn[LIMIT]}
+    times = DAY if target == "rate" else 1
+    assert limit == pytest.approx(most * times * recorded()[0].full_nbytes)
+    within = [point for point in drawn["tried"] if point[0] <= limit]
     if within:
         ((x, y),) = drawn["recommended"]
-        assert (x <= 100 * most, y) == (True, min(lost for _, lost in within))
+        assert (x <= limit, y) == (True, min(lost for _, lost in within))
 
 
-def test_a_limit_of_something_else_is_not_drawn(check_figure: Check) -> None:
-    tuned = choose(SEVERAL, "rework", 2.0)
-    for panel in (
-        frontier_panel(tuned, "distance", "iteration"),
-        frontier_panel(replace(tuned, most=math.nan), "rework", "iteration"),
-    ):
-        assert LIMIT not in points(check_figure(panel))
+def test_without_a_limit(check_figure: Check) -> None:
+    tuned = replace(choose(SEVERAL, "rework", 2.0), most=math.nan)
+    assert LIMIT not in points(check_figure(panel_of(tuned)))
 
 
 def test_distance_without_a_loss(check_figure: Check) -> None:
     several = tuple(candidate(b, s, d, None) for b, s, d in ((1, 0.01, 0.5), (2, 0.02, 0.0)))
-    tuned = choose(several, "distance", 0.1)
-    panel = frontier_panel(tuned, "distance", "checkpoint")
+    panel = panel_of(choose(several, "distance", 0.1), "file")
     figure = check_figure(panel)
     assert figure["layout"]["yaxis"]["type"] == "log"
-    assert [y for _, y in points(figure)["Pareto frontier"]] == [0.5, 0.001]
+    assert "distance, %, largest" in written(figure)
+    assert [y for _, y in points(figure)["Pareto frontier"]] == [50, 0.1]
+    assert {y for _, y in points(figure)[LIMIT]} == {10}
     assert "price" not in panel.table
-    assert "for every checkpoint" in panel.table
-    assert "saved every checkpoint" in panel.table["setting"][0]
+    assert "for every file" in panel.table
+    assert "saved every file" in panel.table["setting"][0]
 
 
 def test_what_restores_no_number_is_not_drawn(check_figure: Check) -> None:
     several = (*SEVERAL, candidate(5, 0.1, math.inf, 0.4))
-    panel = frontier_panel(choose(several, "rework", 2.0), "distance", "iteration")
+    panel = panel_of(choose(several, "distance", 0.2))
     assert len(points(check_figure(panel))["tried"]) == len(SEVERAL)
     assert "Not drawn: 1 that restore what is not finite." in panel.sentence
 
 
 @pytest.mark.parametrize(("target", "most"), [("rework", 0.1), ("size", 0.001)])
 def test_none_is_recommended(target: str, most: float, check_figure: Check) -> None:
-    tuned: Tuned = choose(SEVERAL, target, most)
-    panel = frontier_panel(tuned, "rework", "iteration")
+    panel = panel_of(choose(SEVERAL, target, most))
     assert "recommended" not in points(check_figure(panel))
     assert set(panel.table["advised"]) == {""}
+
+
+def test_no_setting_can_be_drawn(check_figure: Check) -> None:
+    panel = panel_of(choose(SEVERAL[:1], "rework", 2.0))
+    assert points(check_figure(panel)) == {}

@@ -24,7 +24,6 @@ def test_a_choice_or_every_setting() -> None:
     assert len(set(many)) == len(many) == (3 * (9 + 4) + 3 * (4 + 2)) * 2 * 4
     assert all(s.coding.bits is None or s.coding.by_bits for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
-    assert Sweep("matrix-factorization").unit == "iteration"
 
 
 def test_a_run_is_repeated_with_few_settings() -> None:
@@ -33,7 +32,6 @@ def test_a_run_is_repeated_with_few_settings() -> None:
     assert set(sweep.candidate_settings) < set(Sweep("", wide=True).candidate_settings)
     assert len(sweep.candidate_settings) == 36
     assert sweep.series == TrainedSeries(trained, 3, RUN_ITERATIONS)
-    assert sweep.unit == "iteration"
     assert Sweep("", run=trained, seed=3, wide=True).candidate_settings == Grid().settings
 
 
@@ -62,7 +60,6 @@ def test_checkpoints_of_one_s_own(own: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert told[-1] == (8, 8)
     chosen = choose(found, "distance", 0.2, sweep.candidate_settings)
     assert chosen == tune(OwnSeries([own]), "distance", 0.2, sweep.candidate_settings)
-    assert sweep.unit == "checkpoint"
 
 
 def test_the_same_files_are_the_same_sweep(own: Path) -> None:

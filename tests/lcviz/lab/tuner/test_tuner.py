@@ -24,6 +24,7 @@ from lcviz.lab.tuner.candidates import Candidate, Grid, Setting
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
+from lcviz.text import nbytes_text
 from tests.lcviz.common import Calls
 
 SERIES = TrainedSeries(workload("logistic-regression"), 0, 48)
@@ -67,7 +68,7 @@ def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None
         if c.setting == Setting(Coding(), 1):
             assert c.share_bound > 1.02 * c.share  # sizes differ
     assert best.setting.text()[1:] in tuned.because
-    assert f"{100 * best.rate:.2f} % of float32 for every iteration, distance" in tuned.because
+    assert f"{nbytes_text(best.rate * 4 * 7850)} for every iteration, distance" in tuned.because
 
 
 def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
@@ -107,7 +108,8 @@ def test_sizes_and_distances_are_those_of_a_real_chain(tuned: Tuned, tmp_path: P
                     for a in (track, start)
                 )
                 distances.append(far / moved)
-    assert c.share * 4 * 7850 == pytest.approx(np.mean(nbytes))
+    assert c.full_nbytes == 4 * 7850
+    assert c.share * c.full_nbytes == pytest.approx(np.mean(nbytes))
     assert c.distance.value == pytest.approx(np.mean(distances), rel=1e-4)
     assert c.distance.n == len(fails)
 
@@ -193,7 +195,7 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
     assert found[0].share > 0.5
     for most in (1.0, 0.1):
         because = choose(found, "size", most).because
-        assert "50.00 % are tensors stored exactly" in because
+        assert "2.00 kB are tensors stored exactly" in because
     assert "for every checkpoint" in choose(found, "distance", 9.0).because
     other = tune(OwnSeries([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
     assert other.candidates[0].exact_share == 0
@@ -209,14 +211,15 @@ def test_nothing_meets_the_target(tuned: Tuned) -> None:
 
 def test_numbers_have_their_units(tuned: Tuned) -> None:
     for target, most, limit in (
-        ("size", 0.9, "90 % of float32"),
-        ("distance", 0.9, "0.9"),
-        ("rework", 30, "30 iterations"),
+        ("size", 0.9, "28.3 kB, in 95 of 100 cases"),
+        ("rate", 0.9, "28.3 kB"),
+        ("distance", 0.9, "90 %, in 95 of 100 cases"),
+        ("rework", 30, "30 iterations, in 95 of 100 cases"),
     ):
         because = choose(tuned.candidates, target, most).because
-        assert f" within {limit}, in 95 of 100 cases" in because
+        assert f" within {limit}. Of them" in because
         assert not re.search(r"\d%", because)
-    assert re.search(r"with [\d.]+ % of float32\.$", choose(tuned.candidates, "size", 1e-9).because)
+    assert re.search(r"with \d+ B\.$", choose(tuned.candidates, "size", 1e-9).because)
     never = [replace(c, rework_bound=math.inf) for c in tuned.candidates]
     assert "more iterations than this training had" in choose(never, "rework", 3).because
 
@@ -230,7 +233,7 @@ def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("target", "most"), [("speed", 1.0), ("size", 0.0), ("rework", math.nan)])
 def test_targets_that_are_none(target: str, most: float) -> None:
-    with pytest.raises(codec.SettingsError, match="size, distance, rework"):
+    with pytest.raises(codec.SettingsError, match="size, rate, distance, rework"):
         tune(SERIES, target, most, FEW)
 
 
@@ -262,9 +265,7 @@ def test_intervals_that_the_series_is_too_short_for(tmp_path: Path) -> None:
 
 
 def test_a_series_that_is_not_finite(own: OwnSeries, tmp_path: Path) -> None:
-    """It matters where it fails: there, no distance is known."""
-    torch.save({"w": torch.full((2000,), math.nan)}, tmp_path / "2.pt")
-    assert tune(own, "distance", 2, FEW[:1]).recommended is not None
+    """No distance is known there."""
     torch.save({"w": torch.full((2000,), math.nan)}, tmp_path / "10.pt")
     with pytest.raises(codec.SettingsError, match="checkpoint 10 holds NaN, infinity or"):
         tune(own, "distance", 0.5, FEW[:1])
@@ -285,7 +286,8 @@ def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
     rival = min(rivals, key=lambda c: c.distance_bound)
     expected = f"The best with {kind}, {rival.setting.text('checkpoint')}: "
     assert expected in found.because
-    assert f"distance {rival.distance.value:.3f}." in found.because.partition(expected)[2]
+    told = f"distance {100 * rival.distance.value:.2f} % on average."
+    assert told in found.because.partition(expected)[2]
     alone = choose(steps, "size", 0.5)
     assert "The best with" not in alone.because
 
