@@ -49,9 +49,9 @@ ABOUT = (
     "Bytes are shares of the float32 size of all that is saved, without the base. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. Distance "
     "and rework are means over 10 failures, or fewer if checkpoints are far apart; each failure "
-    "comes just before the next checkpoint. 95 %: another failure (checkpoint) stays below in 95 of "
-    "100 cases. Of checkpoint files failures come before every save and at the end, the largest "
-    "values stand instead, and the table also has the codec's default.\n"
+    "comes just before the next checkpoint. 95 %: another failure (checkpoint) stays below in 95 "
+    "of 100 cases. Of checkpoint files, failures come before every save and at the end, the "
+    "largest values stand instead, and the table also has the codec's default.\n"
 )
 
 
@@ -121,7 +121,7 @@ class Tune(Experiment):
             ]
             lines = [
                 [
-                    "→" * r["recommended"] + "default" * (r["setting"] == default),
+                    "→" * r["recommended"] + " default" * (r["setting"] == default),
                     f"{r['rate']:.3%}",
                     f"{r['share']:.2%}",
                     f"{r['share_bound']:.2%}",
