@@ -27,9 +27,9 @@ from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
 TARGETS = {
-    "rework": "price of a crash",
+    "rework": "crash",
     "distance": "distance",
-    "size": "size of a checkpoint",
+    "size": "size",
     "rate": "GB a day",
 }
 QUESTION = "which setting should I use?"
@@ -178,16 +178,20 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
     """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong."""
     text = None
     if target == "rework":
-        label, unit, limits = "At most, in iterations", 1.0, Limits(0.1, 100.0, 3.0, 0.5)
+        label, unit, limits = (
+            "Price of a crash at most, in iterations",
+            1.0,
+            Limits(0.1, 100.0, 3.0, 0.5),
+        )
     elif target == "distance":
-        label, unit = "At most, in % of the distance trained", 0.01
+        label, unit = "Distance at most, in % of what was trained", 0.01
         limits = Limits(0.1, 100.0, 100 * DEFAULT_DISTANCE, 1.0)
     else:
         usual = USUAL_SHARE * full_nbytes
         name, unit = next((n, u) for n, u in UNITS.items() if usual >= u)
-        label = f"At most, in {name}"
+        label = f"Size of a checkpoint at most, in {name}"
         if target == "rate":
-            label, unit = "At most, in GB a day", 1e9
+            label, unit = "Written at most, in GB a day", 1e9
             usual *= DAY / (1.0 if request.files is None else 60.0)
         default = float(f"{usual / unit:.1g}")
         limits = Limits(1e-9, 1e9, default, default / 5)

@@ -72,7 +72,8 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     for c in best:
         text = f"<b>{named(c.setting)}</b><br>{nbytes_text(measure.nbytes(c))}"
         left = _far_right(measure.nbytes(c), list(map(measure.nbytes, drawn)))
-        write_at(figure, measure.nbytes(c), _height(c, measure), text, left=left, apart=12)
+        place = measure.nbytes(c), _height(c, measure)
+        write_at(figure, *place, text, left=left, apart=12, anchor="bottom")
     more, sentence = len(tuned.candidates) - len(drawn), ""
     if more:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
@@ -93,7 +94,7 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
 def _draw_limit(
     figure: go.Figure, tuned: Tuned, drawn: Sequence[Candidate], measure: Measure
 ) -> None:
-    """A line across the picture at the limit, named where it ends."""
+    """A line across the picture at the limit, named where no setting can be: at the lower left."""
     of_bytes = tuned.target in ("size", "rate")
     sizes, losses = ([f(c) for c in drawn] for f in (measure.nbytes, lambda c: _height(c, measure)))
     if of_bytes:
@@ -104,8 +105,8 @@ def _draw_limit(
         most = 100 * tuned.most if measure.by_distance else tuned.most
         x, y = [min(sizes), max(sizes)], [most, most]
     figure.add_scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
-    left = _far_right(x[1], sizes)
-    write_at(figure, x[1], y[1], LIMIT, left=left, apart=4, above=not of_bytes)
+    anchor = "middle" if of_bytes else "top"
+    write_at(figure, x[0], y[0], LIMIT, left=of_bytes, apart=4, anchor=anchor)
 
 
 def _far_right(nbytes: float, drawn: Sequence[float]) -> bool:

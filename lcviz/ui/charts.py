@@ -90,9 +90,9 @@ def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
 
 
 def write_at(
-    figure: go.Figure, x: float, y: float, text: str, *, left: bool, apart: int, above: bool = True
+    figure: go.Figure, x: float, y: float, text: str, *, left: bool, apart: int, anchor: str
 ) -> None:
-    """Write beside a point. apart: pixels from it; above: whether the text stands over it."""
+    """Write beside a point. apart: pixels from it. anchor: the side of the text at its height."""
     x, y = (
         math.log10(value) if axis.type == "log" else value
         for value, axis in ((x, figure.layout.xaxis), (y, figure.layout.yaxis))
@@ -105,7 +105,7 @@ def write_at(
         align="right" if left else "left",
         xanchor="right" if left else "left",
         xshift=-apart if left else apart,
-        yanchor="bottom" if above else "middle",
+        yanchor=anchor,
     )
 
 

@@ -13,22 +13,39 @@ def test_an_answer_at_once(tab: MakeTab) -> None:
     """Nobody has pressed anything, and the answer and its picture are on the first screen."""
     visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
-    expecting(page.get_by_text("Recorded with")).to_have_count(0)  # this server's own is there
-    told = r"^Tune: .+ meets the limit: .+ % of float32, a crash costs at most \d"
+    expecting(page.get_by_text("recorded with")).to_have_count(0)  # this server's own is there
+    told = r"^Tune: .+ meets the limit: .+B an iteration, a crash costs at most \d"
     title = visitor.title(re.compile(told))
     frontier = visitor.figure("frontier")
-    visitor.check_on_first_screen(title)
-    visitor.check_on_first_screen(frontier)
-    visitor.check_on_first_screen(page.get_by_role("link", name="Use it on Live"))
-    expecting(page.get_by_text(re.compile("^Changes: |has this setting already"))).to_be_visible()
+    for seen in (title, frontier, page.get_by_text("Try settings out on")):
+        visitor.check_on_first_screen(seen)
     before = title.inner_text()
     visitor.settled()
-    page.get_by_role("radio", name="fit into a size").press("Space")
-    expecting(page.get_by_role("spinbutton")).to_have_value("5")
+    page.get_by_role("radio", name="size").press("Space")
+    limit = page.get_by_role("spinbutton", name="Size of a checkpoint at most")
+    expecting(limit).to_have_value("2")
     visitor.settled()
-    page.get_by_role("spinbutton").fill("1")
-    page.get_by_role("spinbutton").press("Enter")
+    limit.fill("0.4")
+    limit.press("Enter")
     expecting(title).not_to_have_text(before)
-    expecting(frontier.get_by_text("your limit, kept in 95 of 100")).to_have_count(1)
+    expecting(frontier.get_by_text("your limit")).to_have_count(1)
     visitor.check_fits()
+    visitor.check()
+
+
+def test_it_is_used_on_live(tab: MakeTab) -> None:
+    """A click begins a run with the setting, and the sidebar has it, too."""
+    visitor = tab().open("/tune")
+    page, expecting = visitor.page, visitor.expecting
+    title = visitor.title(re.compile("^Tune: budget .+ meets the limit"))
+    budget = re.search(r"budget ([\d.]+)", title.inner_text())
+    assert budget
+    changes = page.get_by_text(re.compile("^Changes: .*saved every 10 → saved every 1"))
+    expecting(changes).to_be_visible()
+    page.get_by_role("button", name="Use it on Live").click()
+    setting = f"a budget of {float(budget[1]):g} % of float32"
+    expecting(
+        page.get_by_text(re.compile(f"{setting}.* a checkpoint every iteration"))
+    ).to_be_visible()
+    expecting(page.get_by_role("button", name="Pause")).to_be_visible()
     visitor.check()
