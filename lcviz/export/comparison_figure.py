@@ -11,17 +11,17 @@ import plotly.graph_objects as go
 
 from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
 from lcviz.text import nbytes_text, percent_text, plain, plural, step_text
-from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure
+from lcviz.ui.charts import KEPT, OTHER, RESTORED, Panel, base_figure
 
 from .comparison import EXACTLY, LOSSY, ComparedStep, TensorError, totals
 
 HEIGHT = 320  # pixels
 # name, look, attribute of ComparedStep, column of the table
 _SIZES: tuple[tuple[str, tuple[str, str, str | None], str, str], ...] = (
-    ("float32", (GREY, "dot", None), "full_nbytes", "float32 bytes"),
-    ("file", (BLUE, "solid", "square"), "file_nbytes", "file bytes"),
-    ("zipped file", (PURPLE, "dash", "triangle-up"), "zipped", "zipped bytes"),
-    ("record of the chain", (VERMILION, "solid", "circle"), "nbytes", "record bytes"),
+    ("float32", (OTHER, "dot", None), "full_nbytes", "float32 bytes"),
+    ("file", (OTHER, "solid", "square"), "file_nbytes", "file bytes"),
+    ("zipped file", (OTHER, "dash", "triangle-up"), "zipped", "zipped bytes"),
+    ("record of the chain", (KEPT, "solid", "circle"), "nbytes", "record bytes"),
 )
 
 
@@ -59,7 +59,7 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     """Relative distance of what is restored from the original, by step."""
     figure = _by_step(steps, "‖restored − u‖ / ‖u − u₀‖")
     points = [(c.step, c.distance) for c in steps]
-    look = (VERMILION, "solid", "circle")
+    look = (RESTORED, "solid", "circle")
     figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}", 1))
     figure.update_yaxes(rangemode="tozero")
     sums = totals(steps)

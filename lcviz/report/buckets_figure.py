@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from lcviz.text import exponent_text, percent_text, plural
-from lcviz.ui.charts import SIGN_COLOURS, SIGN_NAMES, Panel, base_figure, plotted
+from lcviz.ui.charts import DOWN, UP, Panel, base_figure, plotted
 
 from .buckets import StepBuckets
 
@@ -69,14 +69,14 @@ def _bars(
     """A bar for each bucket. title: of the axis. heights: of the bars."""
     exponents = sorted(b.exponent for b in step_buckets.buckets)
     figure = base_figure("bucket's exponent e", title, HEIGHT)
-    for sign, name in enumerate(SIGN_NAMES):
+    for sign, (name, colour) in enumerate((("positive", UP), ("negative", DOWN))):
         of_sign = [(b, y) for b, y in zip(step_buckets.buckets, heights) if b.sign == sign]
         if of_sign:
             figure.add_bar(
                 name=name,
                 x=[b.exponent for b, _ in of_sign],
                 y=[y for _, y in of_sign],
-                marker={"color": SIGN_COLOURS[sign], "pattern": {"shape": PATTERNS[sign]}},
+                marker={"color": colour, "pattern": {"shape": PATTERNS[sign]}},
                 text=["−" if sign else "+"] * len(of_sign),
                 textposition="outside",
                 cliponaxis=False,

@@ -9,7 +9,7 @@ from codec.inspect import Group
 from lcviz.lab.codewords import CountedWord, counted_words
 from lcviz.lab.step_tensors import StepFacts, alphabet_text
 from lcviz.text import level_text, nbytes_text, percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREY, Panel, base_figure, name_rows
+from lcviz.ui.charts import KEPT, OTHER, Panel, base_figure, name_rows
 
 MOST_WORDS = 16  # in the picture; the table has all
 
@@ -24,12 +24,12 @@ def code_words(facts: StepFacts) -> Panel | None:
     words = counted_words(encoded, codec.decode(encoded).codes)
     meanings = [_meaning(w, encoded) for w in words]
     rows = [
-        (f"{w.word}  {meaning}", w.nbits, w.count, BLUE, "")
+        (f"{w.word}  {meaning}", w.nbits, w.count, KEPT, "")
         for w, meaning in zip(words[:MOST_WORDS], meanings)
     ]
     if other := words[MOST_WORDS:]:
         nbits, count = sum(w.nbits for w in other), sum(w.count for w in other)
-        rows.append((plural(len(other), "more word"), nbits, count, GREY, "/"))
+        rows.append((plural(len(other), "more word"), nbits, count, OTHER, "/"))
     names, nbits_each, counts, colours, patterns = (list(column) for column in zip(*rows))
     title = "share of the code words' bits, %"
     figure = base_figure(title, "", 26 * len(names) + 80, l=250, t=8)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from lcviz.text import plural
-from lcviz.ui.charts import GREEN, VERMILION, Panel, base_figure
+from lcviz.ui.charts import BAD, GOOD, Panel, base_figure
 
 from .figure_parts import MAX_POINTS, STEP, step_range, thinned
 
@@ -19,7 +19,7 @@ def steps_that_restore(restored: Collection[int], steps: Sequence[int]) -> Panel
     """A mark for each step. restored: the steps that restore. steps: all of the chain, rising."""
     states = [RESTORES if step in restored else LOST for step in steps]
     figure = base_figure(STEP, "", HEIGHT, l=84, t=16)
-    for name, colour, symbol in ((RESTORES, GREEN, "circle"), (LOST, VERMILION, "x")):
+    for name, colour, symbol in ((RESTORES, GOOD, "circle"), (LOST, BAD, "x")):
         points = thinned([s for s, state in zip(steps, states) if state == name], MAX_POINTS)
         figure.add_scatter(
             name=name,

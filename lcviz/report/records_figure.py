@@ -9,13 +9,13 @@ import pandas as pd
 
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREY, Panel, base_figure
+from lcviz.ui.charts import BAD, KEPT, Panel, base_figure
 
 from .figure_parts import MAX_POINTS, STEP, decades, step_range, thinned
 
 HEIGHT = 256  # pixels
 LOST = "cannot be used"
-MARKS = {"base": (BLUE, "diamond"), "delta": (BLUE, "circle"), LOST: (GREY, "x")}
+MARKS = {"base": (KEPT, "diamond"), "delta": (KEPT, "circle"), LOST: (BAD, "x")}
 
 
 def _mark(record: RecordFacts) -> str:

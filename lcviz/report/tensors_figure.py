@@ -8,7 +8,7 @@ import pandas as pd
 
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.text import percent_text, plain, plural, step_text
-from lcviz.ui.charts import BLUE, Panel, base_figure, name_rows
+from lcviz.ui.charts import KEPT, Panel, base_figure, name_rows
 
 from .figure_parts import label
 
@@ -65,7 +65,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
     bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
-        (("values changed, %", BLUE, changed), ("bits per parameter", BLUE, bits)), 1
+        (("values changed, %", KEPT, changed), ("bits per parameter", KEPT, bits)), 1
     ):
         figure.add_bar(
             name=name,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lcviz.lab.value_history import Point
 from lcviz.text import minus, plural
-from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure
+from lcviz.ui.charts import KEPT, RESTORED, Panel, base_figure
 
 from .figure_parts import MAX_POINTS, STEP, step_range, thinned
 
@@ -30,7 +30,7 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
         x=[p.step for p in drawn],
         y=[_plotted(p.value) for p in drawn],
         mode="lines",
-        line={"color": BLUE, "width": 2, "shape": "hv"},
+        line={"color": RESTORED, "width": 2, "shape": "hv"},
         hovertemplate="%{y:.6g}",
     )
     bases = [p for p in points if p.is_base and p.value is not None]
@@ -39,9 +39,9 @@ def value_over_steps(points: Sequence[Point], chosen: int) -> Panel:
         (
             "" if bases[:1] == here else "base, exact",
             thinned(bases, MOST_BASES),
-            {"color": BLUE, "symbol": "diamond"},
+            {"color": RESTORED, "symbol": "diamond"},
         ),
-        (f"step {chosen}", here, {"color": VERMILION, "symbol": "circle-open"}),
+        (f"step {chosen}", here, {"color": KEPT, "symbol": "circle-open"}),
     ):
         if marked:
             at_end = marked[0].step > (points[0].step + points[-1].step) / 2

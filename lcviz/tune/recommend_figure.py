@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import nbytes_text, percent_text, plural
-from lcviz.ui.charts import BLUE, GREY, PURPLE, VERMILION, Panel, base_figure, bytes_axis, write_at
+from lcviz.ui.charts import GOOD, KEPT, OTHER, Panel, base_figure, bytes_axis, write_at
 
 from .answer import Measure, named
 
@@ -22,12 +22,12 @@ HEIGHT = 320  # pixels
 ROOM = 0.6  # of the axis, from the left: further right a text stands to the left of its point
 _FRONTIER = {
     "mode": "lines+markers",
-    "line": {"color": BLUE, "width": 2, "shape": "hv"},
-    "marker": {"size": 8, "color": BLUE},
+    "line": {"color": KEPT, "width": 1.5, "shape": "hv"},
+    "marker": {"size": 7, "color": KEPT},
 }
-_TRIED = {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}
-_BEST = {"mode": "markers", "marker": {"symbol": "diamond", "size": 16, "color": VERMILION}}
-_LIMIT = {"color": PURPLE, "width": 2, "dash": "dash"}
+_TRIED = {"mode": "markers", "marker": {"size": 7, "color": OTHER, "opacity": 0.6}}
+_BEST = {"mode": "markers", "marker": {"symbol": "diamond", "size": 16, "color": GOOD}}
+_LIMIT = {"color": KEPT, "width": 1, "dash": "dash"}
 LIMIT = "your limit"
 
 

@@ -7,18 +7,23 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from lcviz.text import UNITS
 
-# Four of Okabe and Ito's colour-blind-safe colours, with a contrast of 3:1 on white and on black.
-# Signs and methods never differ by colour alone.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-GREY = "#808080"
-SIGN_COLOURS = (VERMILION, BLUE)  # up and down, as in our own pictures
-SIGN_NAMES = ("positive", "negative")
+# One table of colours for our own pictures and for Plotly: signs and methods never differ by colour
+# alone.
+_TABLE = (Path(__file__).parent / "pictures" / "pictures.css").read_text(encoding="utf-8")
+UP, DOWN, RESTORED, GOOD, BAD = (
+    re.findall(f"--{name}: (#[0-9a-f]{{6}});", _TABLE)[0]
+    for name in ("up", "down", "restored", "good", "bad")
+)
+KEPT = LIVE = "black"  # the ink of the theme, see `inked_figure`
+OTHER = "#808080"
 # Cividis, from dark blue to yellow, also for the colour-blind.
 CIVIDIS = (
     *("#00224e", "#123570", "#3b496c", "#575d6d", "#707173"),
@@ -120,9 +125,9 @@ def bytes_axis(figure: go.Figure, nbytes: Sequence[float]) -> None:
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
-    """The figure with its texts in a readable colour. theme: "light" or "dark"."""
+    """The figure with its texts, and what is KEPT or LIVE, in ink. theme: "light" or "dark"."""
     # Plotly checks the whole figure at each of its own updates: a dict is checked once.
-    fields = figure.to_dict()
+    fields = _inked(figure.to_dict(), INK[theme])
     layout = fields["layout"]
     layout.pop("template", None)  # the default one, which the new figure gets again
     axes = [layout[key] for key in layout if re.fullmatch(r"[xy]axis\d*", key)]
@@ -134,6 +139,15 @@ def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
         annotation.setdefault("bgcolor", BEHIND[theme])
         annotation.setdefault("font", {})["color"] = INK[theme]
     return go.Figure(fields)
+
+
+def _inked(value: Any, ink: str) -> Any:
+    """The value with ink instead of black."""
+    if isinstance(value, dict):
+        return {key: _inked(part, ink) for key, part in value.items()}
+    if isinstance(value, list | tuple) and value and isinstance(value[0], dict | str):
+        return [_inked(part, ink) for part in value]
+    return ink if isinstance(value, str) and value == KEPT else value
 
 
 def name_rows(figure: go.Figure, names: Sequence[str]) -> None:

@@ -13,17 +13,17 @@ import pandas as pd
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.text import loss_text
 
-from .charts import BLUE, GREEN, PURPLE, VERMILION, plotted
+from .charts import OTHER, RESTORED, plotted
 from .picture import Picture
 
 # As RACE_LOOKS in race.js. Of each method: colour, and Plotly's names of its symbol and dash.
 STYLES = {
-    "full": (GREEN, "square", "solid"),
-    "SCAR": (VERMILION, "circle", "dash"),
-    "TOPN": (PURPLE, "triangle-up", "dot"),
-    "LC Huffman": (BLUE, "diamond", "dash"),
-    "LC run-length": (BLUE, "hexagon", "solid"),
-    "LC": (BLUE, "diamond", "solid"),
+    "full": (OTHER, "square", "solid"),
+    "SCAR": (OTHER, "circle", "dash"),
+    "TOPN": (OTHER, "triangle-up", "dot"),
+    "LC Huffman": (RESTORED, "diamond", "dash"),
+    "LC run-length": (RESTORED, "hexagon", "solid"),
+    "LC": (RESTORED, "diamond", "solid"),
 }
 BEFORE, CALM = "before", "no crash"  # names of lines
 Points = list[tuple[float, float]]  # iterations after the crash, loss

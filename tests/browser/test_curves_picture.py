@@ -39,7 +39,7 @@ LOOK = """() => {
 
 
 def line(name: str, x: list[float], y: list[float], **more: Any) -> Line:
-    named = {"label": name, "colour": "up", "dash": "solid", "ends": True}
+    named = {"label": name, "colour": "live", "dash": "solid", "ends": True}
     return {"name": name, "x": x, "y": y} | named | more
 
 

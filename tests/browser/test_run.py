@@ -105,7 +105,7 @@ def test_by_pointer(tab: MakeTab) -> None:
 
     # Copied as a PNG; where there is no clipboard it is a file.
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for figure, colour in ((weights, (0, 114, 178)), (bits, (0, 158, 115))):
+    for figure, colour in ((weights, (0, 114, 178)), (bits, (22, 22, 21))):
         figure.hover()
         button = figure.get_by_role("button", name="as picture")
         button.click()

@@ -1,6 +1,8 @@
 // Where the bytes of a checkpoint are, its first code words, and what other codes would take.
 
-const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", m: "var(--blue)", v: "var(--orange)", exact: "var(--ink)" };
+/** How dark each part is drawn, in %. */
+const DEPTHS = { header: 25, table: 45, "code words": 100, m: 80, v: 65, exact: 35 };
+const depth = (name) => `background: color-mix(in srgb, var(--kept) ${DEPTHS[name]}%, var(--paper))`;
 
 export default function (component) {
   const { data, setTriggerValue } = component;
@@ -21,7 +23,7 @@ export default function (component) {
     parts,
     present,
     () => make("span"),
-    (bar, { name, label, nbytes, text }) => set(bar, { style: `flex: ${nbytes / total}; background: ${COLOURS[name]}`, title: plain(`${label}: ${text}`) }),
+    (bar, { name, label, nbytes, text }) => set(bar, { style: `flex: ${nbytes / total}; ${depth(name)}`, title: plain(`${label}: ${text}`) }),
     nameOf,
   );
   each(
@@ -29,7 +31,7 @@ export default function (component) {
     present,
     () => make("span", {}, make("i"), make("span")),
     (item, { name, label, text, title }) => {
-      set(item.children[0], { style: `background: ${COLOURS[name]}` });
+      set(item.children[0], { style: depth(name) });
       write(item.children[1], `${label} ${text}`);
       set(item, { title });
     },
@@ -63,7 +65,7 @@ export default function (component) {
     (row, { name, nbytes, text, title, here }) => {
       const [label, bar, size] = row.children;
       label.textContent = name;
-      set(bar.firstChild, { style: `width: ${(100 * nbytes) / most}%; background: ${here ? "var(--good)" : "var(--grey)"}` });
+      set(bar.firstChild, { style: `width: ${(100 * nbytes) / most}%; background: var(${here ? "--kept" : "--other"})` });
       write(size, text);
       set(row, { title, class: here ? "here" : null });
     },

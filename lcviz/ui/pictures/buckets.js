@@ -60,13 +60,13 @@ function drawAll(svg, body, data, width, send) {
       const rest = n - kept;
       const [back, front, label] = group.children;
       const tall = worth ? far(bar.error) : long(n);
-      const fill = bar.sign ? "var(--blue)" : "var(--orange)";
+      const fill = bar.sign ? "var(--down)" : "var(--up)";
       const at = (h) => ({ y: bar.sign ? middle + 1 : middle - 1 - h, height: h });
       set(back, { x: x + step * 0.08, width: step * 0.84, rx: 2, fill, opacity: 0.36, ...at(rest ? tall : 0) });
       const narrow = rest && kept ? 0.4 : 0.84;
       set(front, { x: x + (step * (1 - narrow)) / 2, width: step * narrow, rx: 2, fill, ...at(kept ? (worth ? tall : long(kept)) : 0) });
       const marked = String(data.marked) === String([bar.exponent, bar.sign]);
-      for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--table)" : null, "stroke-width": marked ? 3 : null });
+      for (const rect of [back, front]) set(rect, { stroke: marked ? "var(--accent)" : null, "stroke-width": marked ? 3 : null });
       const counted = kept ? [groupedNumber(kept), `${(kept / 1000).toFixed(1)}k`] : [];
       // Errors at the dotted line need no number.
       const lost = bar.error > 1.1 * data.rounding ? [percent(bar.error)] : [];

@@ -6,7 +6,6 @@ const MANY = 4; // values at one step, from which on each has a row of its own
 const BOTTOM = 18;
 const ROW = 22; // pixels of a row below the curves
 const ABOVE = 20; // pixels above the curves, if words of marks stand there
-const COLOURS = { up: "var(--orange)", down: "var(--blue)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
 
 export default function (component) {
   const { data, setTriggerValue } = component;
@@ -70,7 +69,7 @@ function grow(svg, data, step) {
     dots,
     running,
     () => make("circle", { r: 4 }),
-    (dot, { line }) => set(dot, { cx: at, cy: y(between(line, step)), fill: COLOURS[line.colour] }),
+    (dot, { line }) => set(dot, { cx: at, cy: y(between(line, step)), fill: `var(--${line.colour})` }),
   );
   if (at === null) return;
   set(seen.firstChild, { width: at, height });
@@ -124,7 +123,7 @@ function drawAll(svg, data, width, send) {
     () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" }), make("title")),
     (g, mark, i) => {
       const [rule, text, title] = g.children;
-      const stroke = mark.strong ? "var(--orange)" : "var(--grey)";
+      const stroke = mark.strong ? "var(--bad)" : "var(--other)";
       set(rule, { x1: x(mark.step), x2: x(mark.step), y1: top - 4, y2: height - BOTTOM, stroke, visibility: mark.end ? "hidden" : null });
       set(text, { x: said[i]?.x ?? 0, y: said[i]?.above ? 10 : height - 3, class: mark.end ? "faint" : null });
       text.textContent = said[i] ? mark.text : "";
@@ -144,7 +143,7 @@ function drawAll(svg, data, width, send) {
       });
       const dash = { dash: "6 4", dot: "2 3" }[line.dash] ?? null;
       const isPoint = line.x.length < 2;
-      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": isPoint ? 5 : 2, "stroke-linecap": isPoint ? "round" : null });
+      set(path, { d: d.join(""), stroke: `var(--${line.colour})`, "stroke-dasharray": dash, "stroke-width": isPoint ? 5 : 2, "stroke-linecap": isPoint ? "round" : null });
     },
   );
   each(
@@ -153,7 +152,7 @@ function drawAll(svg, data, width, send) {
     () => make("g", {}, make("path", { fill: "none" }), make("circle"), make("text")),
     (group, end) => {
       const [lead, dot, text] = group.children;
-      const colour = COLOURS[end.line.colour];
+      const colour = `var(--${end.line.colour})`;
       const far = Math.abs(end.place.y - 4 - end.dot) > 6; // then a line leads from the end to its name
       set(lead, { d: far ? `M${end.at} ${end.dot}L${end.place.x - 2} ${end.place.y - 4}` : null, stroke: colour, opacity: 0.5 });
       set(dot, { cx: end.at, cy: end.dot, r: end.line.ends ? 4 : 0, fill: colour });
@@ -176,7 +175,7 @@ function drawAll(svg, data, width, send) {
         dots,
         prices,
         () => make("circle", { r: 4, "fill-opacity": 0.75 }),
-        (dot, [price, capped]) => set(dot, { cx: x(price), cy: at, fill: capped ? "none" : COLOURS[colour], stroke: COLOURS[colour] }),
+        (dot, [price, capped]) => set(dot, { cx: x(price), cy: at, fill: capped ? "none" : `var(--${colour})`, stroke: `var(--${colour})` }),
       );
       set(text, { x: fits ? last : Math.min(...ends, ...prices.map(([price]) => x(price))) - 10, y: at + 4, "text-anchor": fits ? "start" : "end", style: HALO });
       text.textContent = words;
@@ -291,7 +290,7 @@ function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
     const box = make("text", { y: 12, "text-anchor": end ? "start" : "end", style: "paint-order: stroke; stroke: var(--paper); stroke-width: 4px" });
     box.append(...rows.map((row, i) => make("tspan", { x: at, dy: i ? 14 : 0 }, row)));
     hover.replaceChildren(make("line", { x1: x(step), x2: x(step), y1: 4, y2: height - BOTTOM, stroke: "var(--ink)", opacity: 0.4 }), box);
-    for (const [line, i] of found) hover.append(make("circle", { cx: x(step), cy: y(line.y[i]), r: 3.5, fill: COLOURS[line.colour] }));
+    for (const [line, i] of found) hover.append(make("circle", { cx: x(step), cy: y(line.y[i]), r: 3.5, fill: `var(--${line.colour})` }));
   };
   svg.onpointerleave = () => hover.replaceChildren();
   svg.onclick = data.clickable ? (event) => send("step", nearest(event)) : null;

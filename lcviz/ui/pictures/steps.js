@@ -32,8 +32,8 @@ function drawAll(svg, body, data, width, send) {
     () => make("g", { style: "cursor: pointer" }, make("rect", { rx: 2 })),
     (group, bar) => {
       const high = long(bar.count);
-      const fill = bar.at ? (bar.at < 0 ? "var(--blue)" : "var(--orange)") : "var(--grey)";
-      const stroke = bar.at === data.marked ? "var(--table)" : null;
+      const fill = bar.at ? (bar.at < 0 ? "var(--down)" : "var(--up)") : "var(--other)";
+      const stroke = bar.at === data.marked ? "var(--accent)" : null;
       const place = { x: x(bar.at - 0.5) + 0.06 * step, width: 0.88 * step, y: floor - high, height: high };
       set(group.firstChild, { ...place, fill, stroke, "stroke-width": stroke && 3 });
     },
@@ -60,7 +60,7 @@ function drawAll(svg, body, data, width, send) {
       const [rect, label] = group.children;
       const next = data.octaves[i + 1]?.at ?? reach + 0.5;
       const [from, to] = [x(side * at), x(side * Math.min(next, reach + 0.5))].sort((a, b) => a - b);
-      set(rect, { x: from + 0.5, width: Math.max(to - from - 1, 0), y: floor + 5, height: 9, rx: 2, fill: side < 0 ? "var(--blue)" : "var(--orange)", opacity: 0.3 });
+      set(rect, { x: from + 0.5, width: Math.max(to - from - 1, 0), y: floor + 5, height: 9, rx: 2, fill: side < 0 ? "var(--down)" : "var(--up)", opacity: 0.3 });
       label.textContent = to - from > 26 ? text : "";
       set(label, { x: (from + to) / 2, y: floor + 27 });
     },

@@ -30,7 +30,7 @@ export default function (component) {
       body.again();
     });
     write(text, data.captions[body.view], data.terms);
-    keys.replaceChildren(key("var(--orange)", "up"), key("var(--blue)", "down"));
+    keys.replaceChildren(key("var(--up)", "up"), key("var(--down)", "down"));
     if (body.view === "written") keys.append(key("var(--grey)", "weight"));
   };
   draw();
@@ -163,7 +163,6 @@ function chooseTensor(controls, data, send) {
 
 const LARGEST = 7; // level of a map
 const GAP = -8; // between two tiles
-const [UP, DOWN] = [[213, 94, 0], [0, 114, 178]]; // as --orange and --blue
 
 /** The n values of a map, -8 to 7: base64 of two a byte, the low half first. */
 function levels(text, n) {
@@ -176,11 +175,11 @@ function levels(text, n) {
 /** Draw the maps as wide as there is room. */
 function paint(map, data, view, room) {
   const [rows, columns] = data.shape;
-  const [paper, ink] = ["--paper", "--ink"].map((name) => colour(map, name));
+  const [paper, ink, up, down] = ["--paper", "--ink", "--up", "--down"].map((name) => colour(map, name));
   const written = view === "written";
   const share = (level) => Math.abs(level) / LARGEST;
   const grey = (level) => [...paper.map((from, c) => from + (ink[c] - from) * 0.55 * share(level)), level === GAP ? 0 : 255];
-  const change = (level) => (level && level !== GAP ? [...(level > 0 ? UP : DOWN), 255 * (written ? 1 : 0.15 + 0.85 * share(level))] : [0, 0, 0, 0]);
+  const change = (level) => (level && level !== GAP ? [...(level > 0 ? up : down), 255 * (written ? 1 : 0.15 + 0.85 * share(level))] : [0, 0, 0, 0]);
   const image = (name, colourOf) => {
     const found = new ImageData(columns, rows);
     const colours = Array.from({ length: LARGEST - GAP + 1 }, (_, i) => colourOf(i + GAP));

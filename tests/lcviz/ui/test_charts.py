@@ -18,7 +18,18 @@ from lcviz.text import (
     percent_text,
     step_text,
 )
-from lcviz.ui.charts import BEHIND, BLUE, GREEN, PURPLE, VERMILION, base_figure, inked_figure
+from lcviz.ui.charts import (
+    BAD,
+    BEHIND,
+    DOWN,
+    GOOD,
+    INK,
+    KEPT,
+    RESTORED,
+    UP,
+    base_figure,
+    inked_figure,
+)
 
 
 def test_bytes() -> None:
@@ -78,7 +89,27 @@ def test_steps_of_moments() -> None:
     assert {key: level_text(*key) for key in levels} == levels
 
 
-@pytest.mark.parametrize("colour", [BLUE, VERMILION, GREEN, PURPLE])
+PICTURES = Path(lcviz.__file__).parent / "ui" / "pictures" / "pictures.css"
+COLOURS = re.findall("#[0-9a-f]{6}(?=;)", PICTURES.read_text())
+
+
+def test_one_table_of_colours() -> None:
+    """No two meanings share one."""
+    assert {UP, DOWN, RESTORED, GOOD, BAD} <= set(COLOURS)
+    assert len(set(COLOURS)) == len(COLOURS) >= 8
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_is_kept_is_drawn_in_ink(theme: str) -> None:
+    figure = base_figure("x", "y", 300)
+    figure.add_scatter(x=[1], y=[2], marker={"color": KEPT}, line={"color": UP})
+    figure.add_bar(x=[1], y=[2], marker={"color": [KEPT, UP]})
+    dot, bar = inked_figure(figure, theme).data
+    assert (dot.marker.color, dot.line.color) == (INK[theme], UP)
+    assert list(bar.marker.color) == [INK[theme], UP]
+
+
+@pytest.mark.parametrize("colour", COLOURS)
 def test_colours_reach_three_to_one_on_both_backgrounds(colour: str) -> None:
     """The WCAG contrast of a graphical object, on white and on Streamlit's dark background."""
 
@@ -108,7 +139,7 @@ def test_every_variable_of_a_style_is_defined() -> None:
     files = [p for p in root.rglob("*") if p.suffix in (".css", ".html", ".js", ".py")]
     text = "\n".join(p.read_text() for p in files)
     used, defined = (
-        set(re.findall(pattern, text)) for pattern in (r"var\(--([\w-]*)", r"--([\w-]+):")
+        set(re.findall(pattern, text)) for pattern in (r"var\(--([\w-]+)", r"--([\w-]+):")
     )
     assert len(used) > 10
     assert used <= defined

@@ -20,10 +20,10 @@ const lineOf = (name, colour, points, dash = "solid") => ({ name, colour, dash, 
 
 SAYS.loss = (/** @type {LossFacts} */ { step, last, losses, trial, kills }) => {
   const lines = [
-    lineOf("live", "down", losses.map(([at, live]) => [at, live])),
-    lineOf("restored", "up", losses.map(([at, , restored]) => [at, restored]), "dash"),
+    lineOf("live", "live", losses.map(([at, live]) => [at, live])),
+    lineOf("restored", "restored", losses.map(([at, , restored]) => [at, restored]), "dash"),
   ];
-  if (trial?.length) lines.push(lineOf("your try", "good", trial));
+  if (trial?.length) lines.push(lineOf("your try", "restored", trial, "dot"));
   const finite = lines.flatMap(({ y }) => y).filter((loss) => loss !== null);
   const [least, most] = [Math.min(...finite), Math.max(...finite)];
   const end = Math.max(last, step, ...losses.map(([at]) => at), ...kills, 1);

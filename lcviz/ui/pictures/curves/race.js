@@ -8,12 +8,12 @@ const LETTER = 6.4; // CSS pixels, of a name beside the end of its line
 const METHODS = " · SCAR saves the blocks that changed most, TOPN single weights";
 /** @type {Record<string, [string, string]>} method -> colour and dash */
 const RACE_LOOKS = {
-  full: ["good", "solid"],
-  SCAR: ["up", "dash"],
-  TOPN: ["table", "dot"],
-  "LC Huffman": ["down", "dash"],
-  "LC run-length": ["down", "solid"],
-  LC: ["down", "solid"],
+  full: ["other", "solid"],
+  SCAR: ["other", "dash"],
+  TOPN: ["other", "dot"],
+  "LC Huffman": ["restored", "dash"],
+  "LC run-length": ["restored", "solid"],
+  LC: ["restored", "solid"],
 };
 
 /**
@@ -54,8 +54,8 @@ SAYS.race = (/** @type {RaceFacts} */ facts) => {
   const { at, ways, before, calm, cap, smooth, over, prices = [] } = facts;
   const start = 1 - before.length;
   const lines = [
-    { ...lineOf("before", "grey", before.map((loss, i) => [start + i, loss])), label: "" },
-    { ...lineOf("no crash", "grey", calm.map((loss, i) => [i, loss]), "dot"), label: "no crash" },
+    { ...lineOf("before", "live", before.map((loss, i) => [start + i, loss])), label: "" },
+    { ...lineOf("no crash", "live", calm.map((loss, i) => [i, loss]), "dot"), label: "no crash" },
     ...ways.map((way, i) => {
       const ends = over || i < ways.length - 1;
       const price = way.capped ? ` > ${cap}` : ` ${amountText(endOf(way))}`;

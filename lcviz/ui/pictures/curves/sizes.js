@@ -15,7 +15,7 @@ SAYS.sizes = (/** @type {SizesFacts} */ { step, nbytes, full, sizes, first, last
   number: 5,
   about: "bytes of each record after a base",
   text: `Step ${step}: ${nbytesText(nbytes)}; float32 takes ${nbytesText(full)}.`,
-  lines: [lineOf("record", "good", sizes)],
+  lines: [lineOf("record", "kept", sizes)],
   marks: [{ step, text: `step ${step}`, strong: false }],
   range: [first, last],
   log: true,

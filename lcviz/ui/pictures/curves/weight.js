@@ -23,7 +23,7 @@ SAYS.weight = (/** @type {WeightFacts} */ facts) => ({
   title: "One weight",
   about: facts.where,
   text: weightSentence(facts),
-  lines: [...(facts.trained ? [lineOf("u trained", "down", facts.trained)] : []), { ...lineOf("ũ restored", "up", facts.restored), stairs: true }],
+  lines: [...(facts.trained ? [lineOf("u trained", "live", facts.trained)] : []), { ...lineOf("ũ restored", "restored", facts.restored), stairs: true }],
   marks: [{ step: facts.step, text: `step ${facts.step}`, strong: false }],
   range: [facts.first ?? 0, facts.last],
   log: false,

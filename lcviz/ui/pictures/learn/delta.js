@@ -60,7 +60,7 @@ function drawDelta(page, body) {
         set(handle, {
           cx: x(live),
           cy: UPPER,
-          fill: chosen ? "var(--good)" : "var(--ink)",
+          fill: chosen ? "var(--accent)" : "var(--live)",
           stroke: "var(--paper)", // dots that overlap can be told apart
           "stroke-width": 1.5,
           "aria-valuenow": live,

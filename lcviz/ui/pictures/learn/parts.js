@@ -31,7 +31,7 @@ function drawDots(page, parent, numbers, place) {
       const chosen = i === page.state.followed;
       set(dot, { style: `transform: translate(${x}px, ${y}px)` });
       set(line, { stroke: "var(--faint)", ...stem });
-      set(circle, { r: chosen ? 9 : 7.5, fill: chosen ? "var(--good)" : fill, stroke: "var(--paper)" });
+      set(circle, { r: chosen ? 9 : 7.5, fill: chosen ? "var(--accent)" : fill, stroke: "var(--paper)" });
     },
     (i) => i,
   );

@@ -42,9 +42,9 @@ function drawRestart(page, body, controls) {
       now = from + (every[step + 1].live[i] - from) * part;
       path += `M${x(step)} ${y(from)}L${x(step + part)} ${y(now)}`;
     }
-    set(live, { d: path, stroke: "var(--ink)", "stroke-width": 2.5, opacity: crashed ? 0.3 : 1 });
+    set(live, { d: path, stroke: "var(--live)", "stroke-width": 2.5, opacity: crashed ? 0.3 : 1 });
     const stairs = shown.map((c, t) => (t ? `H${x(t)}V${y(c.track[i])}` : `M${x(0)} ${y(c.track[i])}`)).join("");
-    set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--orange)", "stroke-width": 2, "stroke-dasharray": "5 3" });
+    set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--restored)", "stroke-width": 2, "stroke-dasharray": "5 3" });
     const saved = shown.slice(1).map((c, t) => ({ at: x(t + 1), u: c.live[i], restored: c.track[i], kept: c.written[i] !== 0 }));
     each(
       gaps,
@@ -55,10 +55,10 @@ function drawRestart(page, body, controls) {
     each(
       dots,
       saved,
-      () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--ink)" }), make("text", { "text-anchor": "middle" })),
+      () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--live)" }), make("text", { "text-anchor": "middle" })),
       (group, { at, u, restored, kept }) => {
         const [below, above, text] = group.children;
-        set(below, { cx: at, cy: y(restored), fill: kept ? "var(--orange)" : "var(--paper)", stroke: "var(--orange)", "stroke-width": 2 });
+        set(below, { cx: at, cy: y(restored), fill: kept ? "var(--restored)" : "var(--paper)", stroke: "var(--restored)", "stroke-width": 2 });
         set(above, { cx: at, cy: y(u) });
         set(text, { x: at, y: 136, class: kept ? null : "faint" });
         text.textContent = kept ? "kept" : u === restored ? "" : state.carries ? "waits" : "lost";
@@ -69,7 +69,7 @@ function drawRestart(page, body, controls) {
     const [up, down] = near ? (y(now) <= y(last) ? [-6, 8] : [8, -6]) : [0, 0];
     each(
       marks,
-      [[crashed ? "✕ gone" : "u", y(now) + up, "var(--ink)"], ["ũ track", y(last) + down, "var(--orange)"]],
+      [[crashed ? "✕ gone" : "u", y(now) + up, "var(--ink)"], ["ũ track", y(last) + down, "var(--restored)"]],
       () => make("text"),
       (text, [label, top, fill]) => {
         text.textContent = label;

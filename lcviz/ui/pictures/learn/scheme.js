@@ -127,4 +127,4 @@ function words(value, digits = 4) {
 
 const bracketed = (value, digits) => (value < 0 ? `(${words(value, digits)})` : words(value, digits));
 const signed = (exponent, sign) => (sign ? "−" : "+") + (exponent === -127 ? "tiny" : power(exponent));
-const hue = (sign) => (sign ? "var(--blue)" : "var(--orange)");
+const hue = (sign) => (sign ? "var(--down)" : "var(--up)");

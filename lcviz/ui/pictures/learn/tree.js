@@ -82,7 +82,7 @@ function drawTree(page, body, controls) {
         const open = roots.includes(node) && done < most;
         const fill = !leaf ? "var(--paper)" : level ? hue(level < 0) : "var(--dim)";
         const picked = page.picked === node.id;
-        set(rect, { x: x(node) - size / 2, y: y(node) - 11, width: size, height: 22, fill, stroke: picked ? "var(--good)" : leaf ? "none" : "var(--grey)", "stroke-width": picked ? 4 : 1.5 });
+        set(rect, { x: x(node) - size / 2, y: y(node) - 11, width: size, height: 22, fill, stroke: picked ? "var(--accent)" : leaf ? "none" : "var(--grey)", "stroke-width": picked ? 4 : 1.5 });
         set(text, { x: x(node), y: y(node) + 4, class: leaf ? "on" : null });
         set(group, {
           role: open ? "button" : null,
