@@ -77,7 +77,7 @@ def _one(facts: StepFacts, names: list[str]) -> tuple[str, Place] | None:
     sign, exponent, mantissa = bit_fields.bits
     st.markdown(
         f"At ({', '.join(map(str, place))}) it is **{minus(f'{value:.9g}')}**, stored as  \n"
-        f":blue-background[{sign}] :orange-background[{exponent}] :green-background[{mantissa}]"
+        f"{sign} :gray-background[**{exponent}**] {mantissa}"
     )
     if not np.isfinite(value):
         meaning = "all bits of the exponent are 1: infinite, or not a number"
@@ -86,9 +86,8 @@ def _one(facts: StepFacts, names: list[str]) -> tuple[str, Place] | None:
     else:
         sign_text = "negative" if bit_fields.sign else "positive"
         meaning = (
-            f":blue[sign {sign}, {sign_text}] · :orange[exponent: "
-            f"{int(exponent, 2)} − 127 = {minus(bit_fields.exponent)}] · :green[mantissa "
-            f"{bit_fields.mantissa:.8g}]"
+            f"sign {sign}, {sign_text} · **exponent {int(exponent, 2)} − 127 = "
+            f"{minus(bit_fields.exponent)}** · mantissa {bit_fields.mantissa:.8g}"
         )
     st.markdown(f":small[{meaning}]")
     stored = next(stored_text(t) for t in facts.tensors if t.name == name)

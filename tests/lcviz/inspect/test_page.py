@@ -140,7 +140,7 @@ def test_a_path_in_the_url(inspecting: Make, path: Path, monkeypatch: Patch) -> 
     page.set("number_input", "inspect_value_w", 7)
     text = next(t for t in page.texts("markdown") if t.startswith("At (0, 7) it is"))
     bits = f"{int(state['w'][0, 7].view(np.uint32)):032b}"
-    assert f":blue-background[{bits[0]}] :orange-background[{bits[1:9]}]" in text
+    assert f"{bits[0]} :gray-background[**{bits[1:9]}**]" in text
     read: list[str] = []
     whole = codec.Chain.read
     monkeypatch.setattr(codec.Chain, "read", lambda c, e: (read.append(e.name), whole(c, e))[1])
