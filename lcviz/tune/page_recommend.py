@@ -8,14 +8,13 @@ from dataclasses import replace
 import streamlit as st
 
 from codec.inspect import DEFAULT_DISTANCE
-from lcviz.lab.tuner.candidates import Candidate, Setting
+from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
-from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
-from lcviz.text import CODER_NAMES, UNITS, kept_text, nbytes_text
+from lcviz.text import UNITS, nbytes_text
 from lcviz.ui import navigation, session, widgets
-from lcviz.ui.coding_form import SCOPES, in_url
+from lcviz.ui.coding_form import in_url
 from lcviz.ui.experiment import ControlTexts, PageJob
 from lcviz.ui.live_settings import own_training, run_parameters
 from lcviz.ui.settings import begin_run
@@ -96,21 +95,6 @@ def _texts(view: View[Candidates]) -> ControlTexts:
         icon=":material/tune:",
         working=f"Trying settings out: {100 * view.share:.0f} %",
     )
-
-
-def changes(setting: Setting, run: RunSettings) -> str:
-    """A sentence about what the setting changes in a run's checkpoints."""
-    new, old = setting.coding, run.coding
-    pairs = (
-        (kept_text(old), kept_text(new)),
-        (f"buckets over {SCOPES[old.scope]}", f"buckets over {SCOPES[new.scope]}"),
-        (CODER_NAMES[old.coder], CODER_NAMES[new.coder]),
-        (f"saved every {run.interval}", f"saved every {setting.interval}"),
-    )
-    differences = [f"{before} → {after}" for before, after in pairs if before != after]
-    if not differences:
-        return "Live has this setting already."
-    return f"Changes: {'; '.join(differences)}."
 
 
 def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> None:
@@ -230,6 +214,4 @@ def _use(request: SweepRequest, best: Candidate) -> None:
                 widgets.error(problem)
             else:
                 st.switch_page(navigation.page("live"), query_params=run_parameters(settings))
-        if request.run is not None and request.sweep.run is not None:
-            st.markdown(f":small[{changes(setting, request.run.settings)}]")
     own_training(setting)

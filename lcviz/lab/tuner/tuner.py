@@ -101,7 +101,7 @@ def choose(
 
 
 def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, unit: str) -> str:
-    """Why the first of the settings that meet the target is the best; the best of another kind."""
+    """Why the first of the settings that meet the target is the best."""
     best = sufficient[0]
     why = f"writes the fewest bytes for every {unit}"
     if target in ("size", "rate"):
@@ -115,13 +115,11 @@ def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, u
             rework = ", and a crash costs more than was trained"
     words = best.setting.text(unit)
     n_keep = "1 setting keeps" if len(sufficient) == 1 else f"{len(sufficient)} settings keep"
-    text = (
+    return (
         f"{words[0].upper()}{words[1:]}: {n_keep} {_words(best, target, most, unit)}. Of them this "
-        f"one {why}: {_means(best, unit)}{rework}."
+        f"one {why}: {_bytes(best, best.rate)} for every {unit}, distance "
+        f"{percent_text(best.distance.value)} on average{rework}."
     )
-    uniform = best.setting.coding.uniform
-    rival = next((c for c in sufficient if c.setting.coding.uniform != uniform), None)
-    return text + _rival(rival, unit) if rival else text
 
 
 def _order(target: str) -> Callable[[Candidate], tuple[float, ...]]:
@@ -147,15 +145,6 @@ def _beats(candidate: Candidate, other: Candidate) -> bool:
     """Whether a candidate is better in one cost, and worse in none."""
     pairs = list(zip(candidate.costs, other.costs, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
-
-
-def _rival(other: Candidate, unit: str) -> str:
-    """A sentence on the best candidate with the other quantizer."""
-    kind = "equal steps" if other.setting.coding.uniform else "exponent buckets"
-    rework = ""
-    if other.rework and math.isfinite(other.rework.value):
-        rework = f", a crash costs {other.rework.value:.2f}"
-    return f" The best with {kind}, {other.setting.text(unit)}: {_means(other, unit)}{rework}."
 
 
 def _exact(candidate: Candidate) -> str:
@@ -215,12 +204,6 @@ def _amount(candidate: Candidate, target: str, value: float) -> str:
     if not math.isfinite(value):
         return "more iterations than this training had"
     return f"{value:.3g} iteration{'' if value == 1 else 's'}"
-
-
-def _means(candidate: Candidate, unit: str) -> str:
-    """What a candidate writes and how far it restores, on average."""
-    distance = f"distance {percent_text(candidate.distance.value)} on average"
-    return f"{_bytes(candidate, candidate.rate)} for every {unit}, {distance}"
 
 
 def _bytes(candidate: Candidate, share: float) -> str:

@@ -30,7 +30,6 @@ from lcviz.server.own_files import list_files, open_files
 from lcviz.text import kept_text, nbytes_text
 from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.answer import DAY, headline, measure_of
-from lcviz.tune.page_recommend import changes
 from lcviz.tune.recommend_figure import LIMIT
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
@@ -241,13 +240,11 @@ def test_the_run_on_live_is_answered_unasked(tuning: Tuning, create: Callable[..
     assert tuned.recommended is not None
     assert page.title == f"Tune: {said(tuned)}"
     assert (page.charts, page.buttons) == ({"frontier"}, ["tune-use"])
-    assert page.shows(changes(tuned.recommended.setting, example.settings))
     assert page.texts("caption")[0].startswith("The example: ")
 
     run = create(lr=0.03, seed=7, bits=5)
     page = finished(tuning(run), of_run(run))
     assert page.texts("caption")[0].startswith("Your run: ")
-    assert page.shows("5 bits → ")
 
 
 def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch: Patch) -> None:
@@ -311,16 +308,6 @@ def test_a_full_line(tuning: Tuning, held: threading.Event, monkeypatch: Patch) 
     page = tuning()
     assert page.buttons == ["tune-run-start"]
     assert "is full" in page.click("tune-run-start").texts("error")[0]
-
-
-def test_what_live_would_change() -> None:
-    setting = Setting(Coding(3), 2)
-    same = RunSettings(coding=Coding(3), interval=2)
-    assert changes(setting, same) == "Live has this setting already."
-    other = RunSettings(coding=Coding(None, "tensor", "huffman"), interval=10)
-    told = changes(setting, other)
-    assert told.startswith("Changes: all buckets → 3 bits; buckets over each tensor → buckets over")
-    assert told.endswith("saved every 10 → saved every 2.")
 
 
 def of_own(page: Any) -> Any:

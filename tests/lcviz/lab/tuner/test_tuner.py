@@ -271,27 +271,6 @@ def test_a_series_that_is_not_finite(own: OwnSeries, tmp_path: Path) -> None:
         tune(own, "distance", 0.5, FEW[:1])
 
 
-def test_the_best_with_the_other_quantizer_is_told(own: OwnSeries) -> None:
-    few = settings((3,), (0.05,))
-    found = tune(own, "size", 0.5, few)
-    steps, buckets = (
-        [c for c in found.candidates if c.setting.coding.uniform is uniform]
-        for uniform in (True, False)
-    )
-    assert (len(steps), len(buckets)) == (1, 2)
-    best = found.recommended
-    assert best is not None
-    kind = "exponent buckets" if best.setting.coding.uniform else "equal steps"
-    rivals = buckets if best.setting.coding.uniform else steps
-    rival = min(rivals, key=lambda c: c.distance_bound)
-    expected = f"The best with {kind}, {rival.setting.text('checkpoint')}: "
-    assert expected in found.because
-    told = f"distance {100 * rival.distance.value:.2f} % on average."
-    assert told in found.because.partition(expected)[2]
-    alone = choose(steps, "size", 0.5)
-    assert "The best with" not in alone.because
-
-
 def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
     few = settings((2,), (1e-4, 0.1), **UNIFORM)
     found = tune(own, "distance", 0.9, few)
