@@ -2,8 +2,8 @@
 
 Read in this order:
     page            the page; page_open chooses a chain, page_step shows one step of it,
-                    page_value one value of the step, page_receipt checks a receipt,
-                    page_watch compares watched runs, page_parts is what they share;
+                    page_value one value of the step, page_watch compares watched runs,
+                    page_parts is what they share;
                     page_remote reads chains behind URLs so that a click ends the wait
     watch_paths     the arguments after --run, and chains in folders
     watch_places    what is watched: the chains at these places

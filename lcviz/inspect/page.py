@@ -30,7 +30,6 @@ from lcviz.ui.polling import polled
 from . import page_watch
 from .page_open import ChainSource, Findings, choose, leave, read
 from .page_parts import deadline, more_button, progress_bar, sentence, show_damage
-from .page_receipt import check_receipt
 from .page_step import one_step
 from .watch_table import since_text
 
@@ -102,7 +101,6 @@ def _chain(source: ChainSource, findings: Findings, top: DeltaGenerator) -> None
     if (box := widgets.opened("All records", "table_rows", "inspect-records")) is not None:
         with box:
             _table(findings)
-    check_receipt(source)
 
 
 def _controls(source: ChainSource, pace: float | None) -> tuple[bool, bool]:

@@ -16,7 +16,7 @@ from lcviz.inspect import watch as watching
 from tests.lcviz.common import SECONDS
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
-FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
+FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors")  # boxes
 
 
 @pytest.fixture(scope="session")
