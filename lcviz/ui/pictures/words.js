@@ -65,8 +65,12 @@ function withTerms(data) {
 function lostWork({ price, unsaved, step }, name) {
   if (price === null) return { verb: "loses", price: "the run", more: `: the model restored from step ${step} has no finite loss` };
   if (price < 0.05) return { verb: "costs", price: quantity(name, price, "less than 0.1 iterations"), more: "" };
-  return { verb: "costs about", price: quantity(name, price, iterationsText(price)), more: notSavedText(unsaved, price) };
+  const rough = roughly(price);
+  return { verb: "costs about", price: quantity(name, price, iterationsText(rough)), more: notSavedText(unsaved, rough) };
 }
+
+/** An estimate with the one digit that it is good for. @param {number} price */
+const roughly = (price) => Number(price.toPrecision(1));
 
 /** How many iterations of a price no checkpoint has. @param {number} unsaved @param {number} price */
 const notSavedText = (unsaved, price) =>

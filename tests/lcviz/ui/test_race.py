@@ -15,7 +15,7 @@ from lcviz.lab.recovery.recovery import Outcome, Protocol, Race
 from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.ui.race import STYLES, race_picture
 from tests.docs.pages import ROOT
-from tests.worded import worded
+from tests.worded import lost_work, worded
 
 Seeds = list[tuple[Outcome, ...]]
 
@@ -97,3 +97,11 @@ def test_every_method_has_a_look_of_its_own() -> None:
     names.append(OnDisk("lc", chain=Path("run.lcc"), newest=9).name)
     assert list(STYLES) == names
     assert len({(symbol, dash) for _, symbol, dash in STYLES.values()}) == len(STYLES)
+
+
+def test_an_estimate_has_one_digit() -> None:
+    """A race may come out at four times as much; and a part of it is never larger than it."""
+    cost = {"price": 8.26, "unsaved": 6, "step": 3}
+    assert lost_work(cost) == "costs about 8 iterations, 6 of them not saved"
+    assert lost_work(cost | {"price": 0.34}) == "costs about 0.3 iterations"
+    assert lost_work(cost | {"price": 13.7, "unsaved": 12}) == "costs about 10 iterations"

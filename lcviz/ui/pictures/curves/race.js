@@ -111,8 +111,8 @@ function raceSentence({ ways, calm, cap, smooth, over, bytes, estimate, prices =
 
 /** What was estimated, if the race came out otherwise. @param {WayBack[]} ways @param {number | null} estimate */
 function estimateText(ways, estimate) {
-  if (estimate === null || amountText(estimate) === amountText(ways[ways.length - 1].rework)) return "";
-  return ` The estimate was about ${amountText(estimate)}: it reads the loss curve, the race trains again.`;
+  if (estimate === null || roughly(estimate) === roughly(ways[ways.length - 1].rework)) return "";
+  return ` The estimate was about ${amountText(roughly(estimate))}: it reads the loss curve, the race trains again.`;
 }
 
 /** The winner at equal bytes and its lead, then full's result and bytes. @param {WayBack[]} ways */
