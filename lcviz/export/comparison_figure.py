@@ -57,8 +57,8 @@ def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
 
 def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     """Relative distance of what is restored from the original, by step."""
-    figure = _by_step(steps, "‖restored − u‖ / ‖u − u₀‖")
-    points = [(c.step, c.distance) for c in steps]
+    figure = _by_step(steps, "distance, ‖restored − u‖ / ‖u − u₀‖, %")
+    points = [(c.step, 100 * c.distance) for c in steps]
     look = (RESTORED, "solid", "circle")
     figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}", 1))
     figure.update_yaxes(rangemode="tozero")
@@ -86,8 +86,8 @@ def tensors_of_step(compared: ComparedStep) -> tuple[pd.DataFrame, str]:
         first, last = tensors[0], tensors[-1]
         sentence = (
             f"At step {compared.step} {plain(shortened(first.name, 40))} is furthest from its "
-            f"original, {_number_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
-            f"{_number_text(last.distance)}."
+            f"original, {percent_text(first.distance)}, {plain(shortened(last.name, 40))} closest, "
+            f"{percent_text(last.distance)}."
         )
         if exact:
             are = "tensor is" if len(exact) == 1 else "tensors are"
@@ -109,7 +109,7 @@ def stored_text(stored: str) -> str:
 def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, Any]:
     """Distance and largest error of each, as columns of a table."""
     return {
-        "relative distance": [_number_text(e.distance) for e in errors],
+        "distance": [percent_text(e.distance) for e in errors],
         "largest error of a weight": [_number_text(e.largest) for e in errors],
     }
 

@@ -117,7 +117,7 @@ def test_sizes(check_figure: Check) -> None:
 
 def test_distances(check_figure: Check) -> None:
     panel = distance_by_step(STEPS)
-    assert check_figure(panel)["data"][0]["y"] == [0.0, 0.25, 0.2]
+    assert check_figure(panel)["data"][0]["y"] == [0.0, 25.0, 20.0]
     assert panel.title == "Step 10 is furthest off: 25.00 % of the distance trained"
     assert "more than 0.5." in panel.sentence
     assert "restores to the last bit" in distance_by_step([BASE]).title
@@ -129,8 +129,8 @@ def test_distances(check_figure: Check) -> None:
 def test_tensors() -> None:
     table, sentence = tensors_of_step(STEPS[1])
     assert table["tensor"].tolist() == [f"t{i}" for i in range(19, -1, -1)]
-    assert table["relative distance"][0] == "0.95"
-    assert "t19 is furthest from its original, 0.95, t0 closest, 0." in sentence
+    assert table["distance"][0] == "95.00 %"
+    assert "t19 is furthest from its original, 95.00 %, t0 closest, 0." in sentence
     assert "None of its tensors" in tensors_of_step(BASE)[1]
     stored = replace(STEPS[1], tensors=(*TENSORS, TensorError("n", 1, 0.0, 0.0, EXACTLY)))
     table, sentence = tensors_of_step(stored)
