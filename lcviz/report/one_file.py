@@ -70,13 +70,12 @@ def _id(name: str) -> str:
 
 
 def _figure(panel: Panel) -> dict[str, Any]:
-    """The data of a figure and its layout in both themes, as JSON."""
+    """A figure in both themes, as JSON."""
     assert isinstance(panel.figure, go.Figure)
-    whole = json.loads(panel.figure.to_json())
-    return {"data": whole["data"], "layout": {theme: _layout(panel.figure, theme) for theme in INK}}
+    return {theme: _themed(panel.figure, theme) for theme in INK}
 
 
-def _layout(figure: go.Figure, theme: str) -> dict[str, Any]:
+def _themed(figure: go.Figure, theme: str) -> dict[str, Any]:
     inked = inked_figure(figure, theme)
     inked.update_layout(
         template="none",
@@ -86,8 +85,8 @@ def _layout(figure: go.Figure, theme: str) -> dict[str, Any]:
     )
     if inked.layout.plot_bgcolor is None:
         inked.update_layout(plot_bgcolor=PAPER[theme])
-    layout: dict[str, Any] = json.loads(inked.to_json())["layout"]
-    return layout
+    themed: dict[str, Any] = json.loads(inked.to_json())
+    return themed
 
 
 def _section(name: str, panel: Panel) -> str:

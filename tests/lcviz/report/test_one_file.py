@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 import codec
 from lcviz.cli.tools import main
+from lcviz.ui.charts import INK
 from tests.lcviz.common import saved
 
 Capsys = pytest.CaptureFixture[str]
@@ -37,11 +38,13 @@ def test_the_file_needs_nothing_else(chain: Path, tmp_path: Path) -> None:
     figures = json.loads(data)
     assert set(figures) >= {"sizes", "exponents", "buckets", "code-words", "integrity"}
     for figure in figures.values():
-        light, dark = figure["layout"]["light"], figure["layout"]["dark"]
+        light, dark = figure["light"]["layout"], figure["dark"]["layout"]
         assert light["font"]["color"] != dark["font"]["color"]
         assert light["xaxis"]["tickfont"]["color"] == light["font"]["color"]
     assert "<b>" not in own.replace(data, "")
-    (name,) = figures["tensors"]["layout"]["light"]["yaxis"]["ticktext"]
+    bars = [figures["tensors"][theme]["data"][0]["marker"]["color"] for theme in INK]
+    assert bars == list(INK.values())  # black bars would be lost in the dark
+    (name,) = figures["tensors"]["light"]["layout"]["yaxis"]["ticktext"]
     assert name.endswith("script&gt;&lt;b&gt;")  # Plotly reads tags in texts
 
 
