@@ -41,7 +41,11 @@ class DatasetCard:
 
 
 _DATASETS = (
-    DatasetCard("digits", images.TITLES["digits"], "1,797 real 8x8 scans of handwritten digits."),
+    DatasetCard(
+        "digits",
+        images.TITLES["digits"],
+        "1,797 real 8x8 scans of handwritten digits, enlarged for the model.",
+    ),
     DatasetCard(
         "mnist",
         images.TITLES["mnist"],

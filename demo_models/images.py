@@ -22,7 +22,7 @@ from demo_models.idx import N_CLASSES, read_images, read_labels
 DIGITS_TRAIN = 1437  # of 1797; the other 360 are held out
 DIGITS_SPLIT_SEED = 0  # fixed: the split is part of the dataset, not of a task's seed
 
-TITLES = {"digits": "Digits 8x8", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+TITLES = {"digits": "Digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 IDX_STEMS = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",

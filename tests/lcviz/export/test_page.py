@@ -45,7 +45,7 @@ def test_the_example_can_be_exported(visit: Visit, monkeypatch: Patch) -> None:
     page.at.query_params["run"] = "gone"  # a stale link shows the example
     page.run()
     assert page.texts("warning")[0].startswith("The run in this link is no longer")
-    assert "the example run, **Logistic regression on Digits 8x8**" in page.texts("markdown")[0]
+    assert "the example run, **Logistic regression on Digits**" in page.texts("markdown")[0]
     labels = [b.label.split(" (")[0] for b in page.at.get("download_button")]
     assert labels == ["Download chain", "Download everything", "Download step 6"]
     assert not page.charts  # the records are drawn on Inspect
