@@ -106,7 +106,7 @@ function light(map, data, codes, values) {
   if (!codes) return;
   const shown = new ImageData(columns, rows);
   const veil = [...colour(map, "--paper"), 205];
-  const members = [UP, DOWN].map((colour) => [...colour, 255]);
+  const members = ["--up", "--down"].map((name) => [...colour(map, name), 255]);
   for (let i = 0; i < rows * columns; i++) shown.data.set(codes.has(values.codes[i]) ? members[values.sign(i)] : veil, 4 * i);
   put(canvas, shown);
 }
