@@ -25,7 +25,6 @@ from codec.scheme.tables import CodeTable
 from tests.codec.scheme.made import Ways
 
 F32 = np.float32
-Arrays = dict[str, np.ndarray]
 
 
 def sizes_of(
