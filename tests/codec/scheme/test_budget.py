@@ -21,7 +21,6 @@ from codec.scheme.stream import LosslessStage
 from codec.scheme.stream import code as coded
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
-from tests.codec.scheme.made import Ways
 
 F32 = np.float32
 
@@ -241,20 +240,6 @@ def test_the_header_is_paid_for(quantizer: str) -> None:
     for header in (999, 1000, 2000):
         with pytest.raises(codec.SettingsError, match=f"header takes {header:,}"):
             tracker.prepare_arrays(u, lambda *_, n=header: n)  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(("scope", "quantizer"), [("model", "uniform"), ("tensor", "exponent")])
-def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
-    rng = np.random.default_rng(0)
-    state = {"a": np.zeros(70_000, F32), "b": np.zeros(9, F32), "c": np.zeros(3000, F32)}
-    ways = Ways(state, scope=scope, budget=0.02, quantizer=quantizer)
-    for i in range(4):
-        state = {k: a + deltas(i, a.size, rng) for k, a in state.items()}
-        if i == 2:
-            state["c"][5] = np.inf
-        step = ways.step(state)
-        assert step.non_finite == (("c",) if i == 2 else ())  # then it stays infinite
-        assert (step.coding.bits, step.coding.budget) == (None, 0.02)
 
 
 def test_most_of_a_budget_is_used() -> None:
