@@ -92,8 +92,11 @@ def test_tree_and_words_agree(counts: list[int]) -> None:
 def test_words_beyond_the_limit_are_refused() -> None:
     """The kernel counts words of at most 15 bits: more would be written out of its bounds."""
     table = huffman.code_lengths(np.array([2**i for i in range(17)]), limit=16)
-    with pytest.raises(CodeTableError, match="a code word of 16 bits; at most 15 are"):
-        huffman.code_words(table)
+    for use in (huffman.code_words, huffman.tree):
+        with pytest.raises(CodeTableError, match="a code word of 16 bits; at most 15 are"):
+            use(table)
+    with pytest.raises(CodeTableError, match=r"\[1, 2\] are not a complete prefix code"):
+        huffman.tree(lengths(1, 2))
 
 
 # Packed lengths.

@@ -22,6 +22,7 @@ import pytest
 import codec
 from codec.errors import TrackDigestError
 from codec.scheme import workers
+from codec.scheme.kernels import collect
 from codec.scheme.twins import taking
 from codec.scheme.workers import Scratch, pieces, spread
 
@@ -339,6 +340,28 @@ def test_arithmetic_that_readers_will_not_have(compiled: bool) -> None:
         torch.set_flush_denormal(False)
     tracker.step(state)
     assert tracker.state["w"].any()
+
+
+@pytest.mark.usefixtures("kernels")
+def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec.set_threads(2)
+    first, second = walk(1)
+    tracker = codec.Tracker(first)
+    expected = everything(codec.Tracker(first), [second])
+    original = collect.survivors
+
+    def survivors(*args: Any) -> Any:
+        if args[1][0] > 10:
+            raise MishapError
+        return original(*args)
+
+    monkeypatch.setattr(collect, "survivors", survivors)
+    before = {k: a.tobytes() for k, a in tracker.state.items()}
+    with pytest.raises(MishapError):
+        tracker.step(second)
+    assert {k: a.tobytes() for k, a in tracker.state.items()} == before
+    monkeypatch.undo()
+    assert everything(tracker, [second]) == expected
 
 
 def test_numbers_of_threads() -> None:
