@@ -18,8 +18,6 @@ settings.load_profile("codec")
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
-Arrays = dict[str, np.ndarray]
-
 
 @pytest.fixture(scope="session")
 def paper() -> np.ndarray:
@@ -42,12 +40,6 @@ def huffman_total() -> Callable[[list[int]], int]:
         return bits
 
     return total
-
-
-@pytest.fixture(scope="session")
-def random_states() -> Callable[..., list[Arrays]]:
-    """See states.py."""
-    return states.random_states
 
 
 @pytest.fixture

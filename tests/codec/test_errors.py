@@ -8,12 +8,6 @@ import re
 
 import codec
 from codec import errors
-from codec.errors import (
-    InputError,
-    LccError,
-    RecordError,
-    SkippedRecordWarning,
-)
 
 
 def test_tree_is_as_drawn() -> None:
@@ -42,14 +36,14 @@ def test_every_error_is_documented() -> None:
 def test_every_error_reaches_another_process() -> None:
     """With its parts: a background save pickles it."""
     for _, kind in inspect.getmembers(errors, inspect.isclass):
-        if issubclass(kind, LccError):
-            error = kind(*"abc"[: 3 if issubclass(kind, RecordError) else 1])
+        if issubclass(kind, errors.LccError):
+            error = kind(*"abc"[: 3 if issubclass(kind, errors.RecordError) else 1])
             error.add_note("note")
             other = pickle.loads(pickle.dumps(error))
             assert (type(other), str(other), vars(other)) == (kind, str(error), vars(error))
 
 
 def test_input_errors_are_value_errors() -> None:
-    assert issubclass(InputError, ValueError)
+    assert issubclass(errors.InputError, ValueError)
     assert not issubclass(codec.RecordError, ValueError)
-    assert issubclass(SkippedRecordWarning, UserWarning)
+    assert issubclass(errors.SkippedRecordWarning, UserWarning)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +13,6 @@ import pytest
 
 import codec
 import codec.inspect
-from codec import version
 
 ROOT = Path(codec.__file__).parents[1]
 OPTIONAL = {"torch", "fsspec", "transformers", "lightning", "accelerate"}
@@ -75,31 +72,3 @@ def test_each_name_of_the_facade_has_a_sentence() -> None:
     assert codec.inspect.__doc__
     listed = re.findall(r"^    (\w+) +\S", codec.inspect.__doc__, re.MULTILINE)
     assert sorted(listed) == sorted(names_in(codec.inspect))
-
-
-def test_the_version_is_the_package_s() -> None:
-    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    attribute = settings["tool"]["setuptools"]["dynamic"]["version"]
-    assert attribute == {"attr": "codec.version.__version__"}
-    assert codec.__version__ == version.__version__
-
-
-def test_trainers_import_one_library_each() -> None:
-    """Outside of functions; nothing else of the codec imports what is optional."""
-    allowed = {
-        "huggingface": {"transformers"},
-        "accelerate": {"accelerate"},
-        "lightning": {"lightning", "pytorch_lightning"},
-    }
-    for path in (ROOT / "codec").rglob("*.py"):
-        top = [n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.FunctionDef)]
-        got = set()
-        for node in (n for t in top if not isinstance(t, ast.ClassDef) for n in ast.walk(t)):
-            if isinstance(node, ast.Import):
-                got |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                got.add((node.module or "").partition(".")[0])
-        expected = (
-            {"torch"} if path.parent.name in ("dcp", "rerun") else allowed.get(path.stem, set())
-        )
-        assert got & OPTIONAL <= expected, path

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Child, options_of, resealed
+from common import Child, options_of
 
 import codec
 from codec.record import chunks, container
@@ -44,6 +44,7 @@ from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
 from codec.state.selection import Selection
 from codec.state.tensors import layout_of, to_arrays
+from tests.codec.forging import resign
 
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
@@ -235,7 +236,7 @@ class Samples:
                 damaged[at : at + 8] = other[start : start + 8]
             else:
                 damaged[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
-        self._read(resealed(bytes(damaged)), before)
+        self._read(resign(bytes(damaged)), before)
 
     def parts(self, rng: random.Random) -> None:
         """A record of which fields, arrays or texts were changed."""

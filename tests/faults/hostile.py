@@ -29,13 +29,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Child, Tell, chain_of, new_path, options_of, resealed
+from common import Child, Tell, chain_of, new_path, options_of
 
 import codec
 from codec.errors import SkippedRecordWarning
 from codec.record import container
 from codec.record.header import Header
 from codec.storage.entry import record_name
+from tests.codec.forging import resign
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 200.0, 300.0
 ADDRESSES = 8 * 2**30  # bytes of address space, so that nothing can take the machine's memory
@@ -168,7 +169,7 @@ def with_more(text: bytes) -> bytes:
 
 def of_header(header: bytes, body: bytes = b"") -> bytes:
     """A file of a header and arrays, with the digest it asks for if it has a place for one."""
-    return resealed(len(header).to_bytes(8, "little") + header + body)
+    return resign(len(header).to_bytes(8, "little") + header + body)
 
 
 def of_line(line: bytes, more: bytes = b"") -> bytes:

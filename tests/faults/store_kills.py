@@ -34,16 +34,7 @@ from typing import Any
 
 import fsspec
 import s3fs  # noqa: F401  # or each fork would import it
-from common import (
-    STEPS,
-    Child,
-    Tell,
-    Told,
-    attempt,
-    check_told,
-    digest_of,
-    state_of,
-)
+from common import STEPS, Child, Tell, Told, attempt, check_told, digest_of, state_of
 from kills import Trap, kill_all
 
 import codec

@@ -23,18 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.errors import (
-    ArchiveError,
-    ChainNotFoundError,
-    DigestError,
-    MalformedRecordError,
-    ParentError,
-    SkippedRecordWarning,
-    StepNotFoundError,
-    StepOrderError,
-    TrackDigestError,
-    VanishedError,
-)
+from codec import errors
 from codec.record import record as records
 from codec.record.header import digest_word
 from codec.record.reason import Reason
@@ -48,7 +37,6 @@ from tests.compaction import add_base
 
 Patch = pytest.MonkeyPatch
 
-Arrays = dict[str, np.ndarray]
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -75,11 +63,11 @@ def test_golden_chain() -> None:
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     for what in ("missing", "x" * 5000):
-        with pytest.raises(ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
+        with pytest.raises(errors.ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
             codec.restore(tmp_path / what)
-    with pytest.raises(ChainNotFoundError, match=r"empty\.lcc: holds no records"):
+    with pytest.raises(errors.ChainNotFoundError, match=r"empty\.lcc: holds no records"):
         codec.verify(GOLDEN / "bad" / "empty.lcc")
-    with pytest.raises(StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
+    with pytest.raises(errors.StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
         codec.restore(GOLDEN / "run.lcc", 5)
 
 
@@ -94,12 +82,12 @@ def test_unlistable_directory(run: Path) -> None:
 def test_base_missing(run: Path) -> None:
     """Or a record's parent."""
     message = r"^00000001\.delta.*its parent, digest 0{32}, is missing .*digest 8b3cb642\w{24}$"
-    with pytest.raises(ParentError, match=message):
+    with pytest.raises(errors.ParentError, match=message):
         codec.restore(GOLDEN / "bad" / "parent.lcc", 1)
     report = codec.verify(GOLDEN / "bad" / "parent.lcc")
     assert (report.ok, report.steps) == (False, (0,))
     (run / "00000000.base.safetensors").unlink()
-    with pytest.raises(ParentError, match="no base record at or before step 30"):
+    with pytest.raises(errors.ParentError, match="no base record at or before step 30"):
         codec.restore(run)
     report = codec.verify(run)
     assert (report.steps, len(report.problems)) == ((), 3)
@@ -110,9 +98,11 @@ def test_base_missing(run: Path) -> None:
 def test_damaged_delta(run: Path, step: int, left: int) -> None:
     expected = codec.restore(run, left)
     flip(run / f"{step:08d}.delta.safetensors")
-    with pytest.warns(SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"):
+    with pytest.warns(
+        errors.SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"
+    ):
         assert same(codec.restore(run), expected)
-    with pytest.raises(DigestError, match=f"^000000{step}.delta.safetensors: "):
+    with pytest.raises(errors.DigestError, match=f"^000000{step}.delta.safetensors: "):
         codec.restore(run, 30)
     report = codec.verify(run)
     assert report.steps[-1] == left
@@ -120,7 +110,7 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
     assert not report.ok
     (run / f"{step:08d}.delta.safetensors").unlink()
     if step < 30:
-        with pytest.warns(SkippedRecordWarning, match=f"step {left} .* its parent"):
+        with pytest.warns(errors.SkippedRecordWarning, match=f"step {left} .* its parent"):
             assert same(codec.restore(run), expected)
 
 
@@ -130,7 +120,7 @@ def test_many_damaged_bases(tmp_path: Path) -> None:
     save_all(path, ({f"w{i}": np.zeros(1, np.float32)} for i in range(20)))
     for step in range(1, 20):
         flip(path / f"{step:08d}.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
         assert codec.restore(path)["w0"].size == 1
 
 
@@ -189,13 +179,13 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
         lambda: codec.Checkpointer(run, resume=True).close(),
     ]
     for call in calls:
-        with pytest.warns(SkippedRecordWarning) as seen:
+        with pytest.warns(errors.SkippedRecordWarning) as seen:
             call()
         assert {(w.filename, w.lineno) for w in seen} == {
             (__file__, call.__code__.co_firstlineno)
         }, call
     (run / "00000010.delta.safetensors").unlink()
-    with pytest.warns(SkippedRecordWarning, match="instead of") as seen:
+    with pytest.warns(errors.SkippedRecordWarning, match="instead of") as seen:
         codec.restore(run)
     assert seen[-1].filename == __file__
 
@@ -208,7 +198,7 @@ def test_damaged_first_base(run: Path) -> None:
     assert codec.Checkpointer(run, resume=True).step == 40
     assert codec.verify(run).steps == (40,)
     (run / "00000040.base.safetensors").unlink()
-    with pytest.raises(DigestError, match=r"^00000000.base"):
+    with pytest.raises(errors.DigestError, match=r"^00000000.base"):
         codec.restore(run)
     assert codec.verify(run).steps == ()
 
@@ -288,9 +278,9 @@ def test_a_record_that_fails_half_way(
 
     with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
         codec.restore(run, 3)
-    with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
         assert same(codec.restore(run), tracker.state)
-    with pytest.warns(SkippedRecordWarning, match="step 2; 1 records after it .*00000003"):
+    with pytest.warns(errors.SkippedRecordWarning, match="step 2; 1 records after it .*00000003"):
         checkpoints = codec.Checkpointer(run, coder=coder, resume=True)
     assert checkpoints.step == 2
 
@@ -305,7 +295,7 @@ def test_nothing_follows_a_record_that_failed_half_way(run: Path) -> None:
     assert report.steps == (0, 10)
     assert "streams that decode" in report.problems[0]
     assert "the usable record before it does not exist" in report.problems[1]
-    with pytest.warns(SkippedRecordWarning, match="restored step 10 instead of 30"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 10 instead of 30"):
         assert same(codec.restore(run), expected)
     save_all(run.parent / "other", [{"x": np.ones(9, np.float32)}], 40)
     name = "00000040.base.safetensors"
@@ -336,7 +326,7 @@ def test_cached_tables_live_in_the_chain(cached: Path) -> None:
         assert position.track.arrays["w"].tobytes() == codec.restore(cached, step)["w"].tobytes()
     forge_stream(cached / "00000001.delta.safetensors", no_table)
     with pytest.raises(
-        MalformedRecordError,
+        errors.MalformedRecordError,
         match=r"^00000001\.delta\..*the code table sent last for '', but none of its kind$",
     ):
         codec.restore(cached, 4)
@@ -353,9 +343,9 @@ def test_a_base_forgets_all_tables(cached: Path, tmp_path: Path) -> None:
     refield(base, run=run)
     shutil.copy(base, cached)
     follow(cached / "00000003.delta.safetensors", 2)
-    with pytest.raises(MalformedRecordError, match="sent last for '', but none of its kind"):
+    with pytest.raises(errors.MalformedRecordError, match="sent last for '', but none of its kind"):
         codec.restore(cached, 3)
-    with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 4"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 2 instead of 4"):
         assert same(codec.restore(cached), at_two)
     report = codec.verify(cached)
     assert report.steps == (0, 1, 2)
@@ -371,7 +361,7 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: Patch) -> None:
         track.arrays["b"][4] += 1  # where, say, a bit of memory has flipped
 
     monkeypatch.setattr(records, "apply_checked", changed)
-    with pytest.raises(TrackDigestError, match=r"^00000010\.delta.*: expected 'b' with"):
+    with pytest.raises(errors.TrackDigestError, match=r"^00000010\.delta.*: expected 'b' with"):
         codec.restore(run, 10)
     for step in (20, 30):
         (run / f"000000{step}.delta.safetensors").unlink()
@@ -400,14 +390,14 @@ def test_unreadable_record(run: Path) -> None:
     """A disk that fails on the newest record: an older step is restored. Nor does a record go by
     another name."""
     os.rename(run / "00000020.delta.safetensors", run / "00000021.delta.safetensors")
-    with pytest.raises(MalformedRecordError, match="step 21, found delta of step 20"):
+    with pytest.raises(errors.MalformedRecordError, match="step 21, found delta of step 20"):
         codec.restore(run, 21)
     os.rename(run / "00000021.delta.safetensors", run / "00000020.delta.safetensors")
     (run / "00000030.delta.safetensors").unlink()
     (run / "00000030.delta.safetensors").mkdir()
     with pytest.raises(codec.ChainError, match=r"00000030\.delta\.safetensors: cannot be read: "):
         codec.restore(run, 30)
-    with pytest.warns(SkippedRecordWarning, match="restored step 20"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 20"):
         codec.restore(run)
 
 
@@ -458,9 +448,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_stored_bad_archives(name: str) -> None:
     path = GOLDEN / "bad" / f"{name}.lcc.zip"
-    with pytest.raises(ArchiveError, match=BAD[name]):
+    with pytest.raises(errors.ArchiveError, match=BAD[name]):
         codec.restore(path)
-    with pytest.raises(ArchiveError, match="the archive: "):
+    with pytest.raises(errors.ArchiveError, match="the archive: "):
         codec.verify(io.BytesIO(path.read_bytes()))
 
 
@@ -472,7 +462,9 @@ def test_archives_that_end_too_early(tmp_path: Path) -> None:
     data = archive.read_bytes()
     assert len(data) > 2**16 + 1000  # zip readers look for the end in the last 64 KiB
     for nbytes in (*range(1, 40), *range(40, len(data) - 1000, 999), *range(len(data))[-1000::9]):
-        with pytest.raises(ArchiveError, match=f"^the archive: ends too early, after {nbytes:,} b"):
+        with pytest.raises(
+            errors.ArchiveError, match=f"^the archive: ends too early, after {nbytes:,} b"
+        ):
             codec.Chain(io.BytesIO(data[:nbytes]))
     for other, reason in (
         (b"", "is empty; copy or download it again"),
@@ -483,16 +475,16 @@ def test_archives_that_end_too_early(tmp_path: Path) -> None:
     ):
         archive.write_bytes(other)
         for source, where in ((archive, str(archive)), (io.BytesIO(other), "the archive")):
-            with pytest.raises(ArchiveError, match=f"^{re.escape(where)}: {reason}"):
+            with pytest.raises(errors.ArchiveError, match=f"^{re.escape(where)}: {reason}"):
                 codec.Chain(source)
 
 
 def test_damaged_member() -> None:
     path = GOLDEN / "bad" / "damaged-member.lcc.zip"
     message = r"damaged-member\.lcc\.zip: member 00000001\.delta\.safetensors is damaged: Bad CRC"
-    with pytest.raises(ArchiveError, match=message):
+    with pytest.raises(errors.ArchiveError, match=message):
         codec.restore(path, 1)
-    with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
         assert codec.restore(path)["n"] == 7
     assert codec.verify(path).steps == (0,)
 
@@ -505,7 +497,7 @@ def test_encrypted_member_is_refused() -> None:
     data = bytearray(file.getvalue())
     for at in (data.find(b"PK\x03\x04") + 6, data.find(b"PK\x01\x02") + 8):
         data[at] |= 1  # the flag of an encrypted member
-    with pytest.raises(ArchiveError, match=r"is damaged: .*password"):
+    with pytest.raises(errors.ArchiveError, match=r"is damaged: .*password"):
         codec.restore(io.BytesIO(bytes(data)), 0)
 
 
@@ -518,7 +510,7 @@ def test_a_member_cannot_hide_others(tmp_path: Path, at: int) -> None:
     first = data.index(b"PK\1\2")
     for bit in range(16):
         data[first + at + bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ArchiveError):
+        with pytest.raises(errors.ArchiveError):
             codec.Chain(io.BytesIO(bytes(data)))
         data[first + at + bit // 8] ^= 1 << bit % 8
     assert codec.verify(io.BytesIO(bytes(data))).ok
@@ -532,7 +524,7 @@ def test_a_name_with_nul_is_refused(name: str) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(info, (GOLDEN / "run.lcc" / "00000000.base.safetensors").read_bytes())
     data = file.getvalue().replace(info.filename.encode(), name.encode())
-    with pytest.raises(ArchiveError, match="is not a stored record"):
+    with pytest.raises(errors.ArchiveError, match="is not a stored record"):
         codec.verify(io.BytesIO(data))
 
 
@@ -557,7 +549,7 @@ def test_any_archive(packed: bytes, edits: list[tuple[int, int]], near_end: bool
         data[at] = byte
     try:
         report = codec.verify(io.BytesIO(bytes(data[: len(data) - cut])))
-    except (ArchiveError, ChainNotFoundError):
+    except (errors.ArchiveError, errors.ChainNotFoundError):
         return
     assert set(report.steps) <= {0, 1}
     assert report.ok <= (report.steps == (0, 1))
@@ -661,7 +653,7 @@ def test_contents_that_cannot_be_made_leave_nothing(run: Path) -> None:
 def test_publish_never_overwrites(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     before, listing = path.read_bytes(), names(run)
-    with pytest.raises(StepOrderError, match="exists already"):
+    with pytest.raises(errors.StepOrderError, match="exists already"):
         storage.publish(path, lambda file: file.write(b"x"))
     assert path.read_bytes() == before
     assert names(run) == listing
@@ -783,7 +775,7 @@ def test_what_was_listed_is_gone(long: Path, tmp_path: Path, compacted: Path, be
     meanwhile().pack(packed)
     assert same(codec.restore(packed, 80), expected)
     assert codec.verify(packed).ok
-    with pytest.raises(StepNotFoundError, match="no record of step 30; it has"):
+    with pytest.raises(errors.StepNotFoundError, match="no record of step 30; it has"):
         meanwhile().restore(30)
 
 
@@ -793,7 +785,7 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
     gone = mock.Mock(side_effect=FileNotFoundError(2, "No such file or directory"))
     chain._source = replace(chain._source, read=gone)
     for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
-        with pytest.raises(VanishedError, match=r"\.safetensors: is gone"):
+        with pytest.raises(errors.VanishedError, match=r"\.safetensors: is gone"):
             read()
     assert not (tmp_path / "x.zip").exists()
 
@@ -850,8 +842,8 @@ def test_a_damaged_record_that_nothing_follows(run: Path, step: int | None) -> N
     expected = codec.restore(run)
     path.write_bytes(data)
     flip(path)
-    with pytest.warns(SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
+    with pytest.warns(errors.SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
         assert same(codec.restore(run, step), expected)
     assert codec.verify(run).steps == (0, 10, 20, 40)
-    with pytest.raises(DigestError, match=r"^00000030\.delta"):
+    with pytest.raises(errors.DigestError, match=r"^00000030\.delta"):
         codec.restore(run, 30)

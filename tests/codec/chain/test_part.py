@@ -41,7 +41,6 @@ from tests.codec.forging import refield, resign
 from tests.codec.states import changing_states
 from tests.compaction import add_base
 
-Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -173,13 +172,6 @@ def test_the_same_bits(settings: str, tmp_path: Path) -> None:
         steps = [(p.step, p.whole()) for p in part.replay()]
         assert [step for step, _ in steps] == list(range(5))
         assert same(steps[3][1], by_hand(codec.restore(path, 3), only))
-
-
-def test_tiny_blocks(tiny_blocks: None, tmp_path: Path) -> None:
-    path = saved(tmp_path / "run.lcc", bits=2)
-    assert codec.verify(path).ok
-    for only in ONLY:
-        assert same(codec.restore(path, 4, only=only), by_hand(codec.restore(path, 4), only))
 
 
 @pytest.mark.parametrize(

@@ -19,25 +19,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.errors import (
-    ChainNotFoundError,
-    DigestError,
-    LockedError,
-    MalformedRecordError,
-    ParentError,
-    SkippedRecordWarning,
-    StepNotFoundError,
-    TrackDigestError,
-    VersionError,
-)
+from codec import errors
 from codec.record import record as records
 from codec.storage.entry import Entry
 from tests.codec.chains import all_steps, flip, records_in, save_all
 from tests.codec.forging import forge, parts_of, refield
 from tests.codec.states import jumping_states, random_states, sparse_states
 from tests.compaction import add_base
-
-Patch = pytest.MonkeyPatch
 
 
 def names(path: Path) -> list[str]:
@@ -53,15 +41,6 @@ def write(
     if not {"budget", "tolerance"} & settings.keys():
         settings = {"bits": 2} | settings
     save_all(path, states, first, stride, resume=True, **settings)
-
-
-def parts(path: Path, step: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What a delta record holds, but for the digests of records."""
-    record = codec.Chain(path).at(step).record
-    fields = vars(record.header) | record.more
-    return fields | {"parent": None}, {
-        name: array.tobytes() for name, array in record.arrays.items()
-    }
 
 
 def tables(path: Path) -> dict[str, tuple[int, list[int]]]:
@@ -158,49 +137,6 @@ def test_any_chain(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     assert old.items() <= plain.items()
 
 
-def test_bases_in_the_middle(tmp_path: Path) -> None:
-    """By a policy, by tensors that are new, by compacting; one of them is damaged."""
-    path = tmp_path / "run.lcc"
-    states: list[Any] = jumping_states(10)
-    write(path, states[:6], base_every=3)
-    states[7:] = [state | {"more": np.ones(100_000)} for state in states[7:]]
-    write(path, states[6:], 6)
-    add_base(path)
-    write(path, [states[-1]] * 2, 10)
-    middle = ["40b", "50d", "60d", "70b", "80d", "90b", "90d"]
-    assert names(path) == ["0b", "10d", "20d", "30d", *middle, "100d", "110d"]
-    before = all_steps(path)
-    assert codec.verify(path).ok
-    flip(path / "00000090.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match=r"step \d+ by another way: 00000090"):
-        assert all_steps(path)[110] == before[110]
-
-
-@pytest.mark.parametrize(
-    "setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}, {"tolerance": 5e-4}]
-)
-def test_resume_goes_on_with_the_same_bytes(
-    tmp_path: Path, setting: dict[str, Any], monkeypatch: Patch
-) -> None:
-    """As if nothing had been compacted: same parent, same track, and the tables that were sent."""
-    states = sparse_states(9)
-    write(tmp_path / "plain", states, **setting)
-    write(tmp_path / "kept", states[:6], **setting)
-    before = tables(tmp_path / "kept")
-    assert before
-    codec.compact(tmp_path / "kept")
-    assert tables(tmp_path / "kept") == before
-    write(tmp_path / "kept", states[6:], 6, **setting)
-    for step in (60, 70, 80):
-        plain, old = (parts(tmp_path / name, step) for name in ("plain", "kept"))
-        for metadata, _ in (plain, old):  # what was trained is counted from the new base
-            metadata["rest"] = metadata["rest"].distance
-        assert old == plain
-    deltas = [p.delta for p in codec.Chain(tmp_path / "kept").replay() if p.delta]
-    assert any(group.encoded.cached for delta in deltas for group in delta.groups)
-    assert codec.verify(tmp_path / "kept").ok
-
-
 # Compacting
 
 
@@ -220,7 +156,7 @@ def test_compact(chain: Path, written: Path, before: Any) -> None:
     assert codec.compact(chain).records == (6, 1)
     assert names(chain) == ["110b"]
     assert all_steps(chain) == {110: newest}
-    with pytest.raises(StepNotFoundError, match="no record of step 100; it has 1"):
+    with pytest.raises(errors.StepNotFoundError, match="no record of step 100; it has 1"):
         codec.restore(chain, 100)
     report = codec.verify(chain)
     assert (report.problems, report.steps) == ((), (110,))
@@ -254,8 +190,8 @@ def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     flip(chain / "00000080.base.safetensors")
     before = records_in(chain)
     with (
-        pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"),
-        pytest.raises(DigestError, match=r"^00000080\.base\.safetensors"),
+        pytest.warns(errors.SkippedRecordWarning, match="another way: 00000080.base"),
+        pytest.raises(errors.DigestError, match=r"^00000080\.base\.safetensors"),
     ):
         codec.compact(chain)
     assert records_in(chain) == before
@@ -343,7 +279,7 @@ def test_a_wrong_record_is_never_published(chain: Path, written: Path) -> None:
 
     with (
         mock.patch.object(records, "dump_base", one_more),
-        pytest.raises(TrackDigestError, match=r"^00000080\.base.* a track of digest"),
+        pytest.raises(errors.TrackDigestError, match=r"^00000080\.base.* a track of digest"),
     ):
         codec.compact(chain)
     assert records_in(chain) == records_in(written)
@@ -359,7 +295,7 @@ def test_tables_that_no_base_can_tell(tmp_path: Path) -> None:
     before = records_in(path)
     with (
         mock.patch.object(records, "MAX_LENGTHS", n),
-        pytest.raises(MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"),
+        pytest.raises(errors.MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"),
     ):
         codec.compact(path)
     assert records_in(path) == before
@@ -370,7 +306,7 @@ def test_a_damaged_chain_is_left_alone(chain: Path, step: int) -> None:
     """Or one without a record: the error names the record that cannot be applied."""
     (path,) = chain.glob(f"{abs(step):08d}.*")
     path.unlink() if step < 0 else flip(path)
-    error, name = (ParentError, "00000040") if step < 0 else (DigestError, path.name)
+    error, name = (errors.ParentError, "00000040") if step < 0 else (errors.DigestError, path.name)
     before = records_in(chain)
     with pytest.raises(error, match=f"^{name}"):
         codec.compact(chain, 4)
@@ -382,7 +318,7 @@ def test_what_a_newer_version_wrote_is_not_damaged(tmp_path: Path) -> None:
     write(path, jumping_states(8), base_every=5)
     refield(path / "00000070.delta.safetensors", format=99)
     before = records_in(path)
-    with pytest.raises(VersionError, match=r"^00000070\.delta"):
+    with pytest.raises(errors.VersionError, match=r"^00000070\.delta"):
         codec.compact(path)
     assert records_in(path) == before
 
@@ -393,7 +329,7 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(chain: Path) -> None:
     write(chain, jumping_states(2, 1), 9)
     before = all_steps(chain)
     flip(chain / "00000080.base.safetensors")
-    with pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"):
+    with pytest.warns(errors.SkippedRecordWarning, match="another way: 00000080.base"):
         codec.compact(chain, 2)
     assert names(chain) == ["90b", "100d"]
     assert all_steps(chain) == {step: before[step] for step in (90, 100)}
@@ -408,7 +344,7 @@ def test_compact_checks_what_it_keeps(chain: Path) -> None:
     write(chain, jumping_states(3, 1), 9)
     flip(chain / "00000100.delta.safetensors")
     before = records_in(chain)
-    with pytest.raises(DigestError, match=r"^00000100\.delta"):
+    with pytest.raises(errors.DigestError, match=r"^00000100\.delta"):
         codec.compact(chain, 3)
     assert records_in(chain) == before
 
@@ -421,13 +357,13 @@ def test_compact_says_what_is_in_the_way(chain: Path) -> None:
     write(chain, jumping_states(3, 2), 9)
     late = chain / "00000095.delta.safetensors"
     shutil.copy(other / late.name, late)
-    with pytest.raises(ParentError, match=r"^00000095.*; nothing was removed: .*rename"):
+    with pytest.raises(errors.ParentError, match=r"^00000095.*; nothing was removed: .*rename"):
         codec.compact(chain, 4)
     late.rename(f"{late}.late")
     codec.compact(chain, 4)
     assert codec.verify(chain).steps == (80, 90, 100, 110)
     flip(chain / "00000110.delta.safetensors")
-    with pytest.raises(DigestError, match="; a Checkpointer with resume=True sets aside"):
+    with pytest.raises(errors.DigestError, match="; a Checkpointer with resume=True sets aside"):
         codec.compact(chain)
 
 
@@ -435,15 +371,15 @@ def test_no_directory_of_records(chain: Path, written: Path, tmp_path: Path) -> 
     """Or one that is written to."""
     with (
         codec.Checkpointer(chain, resume=True),
-        pytest.raises(LockedError, match="another writer is at work here"),
+        pytest.raises(errors.LockedError, match="another writer is at work here"),
     ):
         codec.compact(chain)
     assert records_in(chain) == records_in(written)
-    with pytest.raises(ChainNotFoundError, match="there is no chain directory"):
+    with pytest.raises(errors.ChainNotFoundError, match="there is no chain directory"):
         codec.compact(tmp_path / "none")
     assert not (tmp_path / "none").exists()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ChainNotFoundError, match="holds no records"):
+    with pytest.raises(errors.ChainNotFoundError, match="holds no records"):
         codec.compact(tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []
     archive = tmp_path / "run.lcc.zip"

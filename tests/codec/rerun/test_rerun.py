@@ -22,24 +22,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import codec
+from codec import errors
 from codec.chain.chain import Chain
-from codec.errors import (
-    DTypeError,
-    OptimizerMismatchError,
-    RerunError,
-    RerunNeededError,
-    RerunWarning,
-    SettingsError,
-    SkippedRecordWarning,
-    StateMismatchError,
-    WriteError,
-)
 from codec.inspect import Reason
 from codec.rerun import GradientCheckpointer, restore
 from codec.rerun.optimizer import tensors_of
 from codec.rerun.steps import same_bits
 from codec.saving.checkpointer import Checkpointer
 from tests.codec.chains import GOLDEN
+
+Logged = pytest.LogCaptureFixture
 
 ROOT = Path(codec.__file__).parents[1]
 SIZES = (24, 48, 6)
@@ -207,7 +199,7 @@ def kinds(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_all_steps_restore_to_the_last_bit(
-    case: Callable[[], Training], path: Path, caplog: pytest.LogCaptureFixture
+    case: Callable[[], Training], path: Path, caplog: Logged
 ) -> None:
     """And nothing is told as a fault. A closed one is detached from its optimizer."""
     training = case()
@@ -251,30 +243,6 @@ def test_made_after_the_first_step(path: Path) -> None:
             checkpoints.save(step, training.state)
     assert kinds(path) == ["base", "delta", "delta"]
     check(path, training.state, masters)
-
-
-def test_a_wrapper_stands_for_the_optimizer_inside(path: Path) -> None:
-    class Wrapper(torch.optim.Optimizer):
-        """As Accelerate's: it has no hooks, and no state."""
-
-        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-            self.optimizer = optimizer
-
-    training = adamw()
-    with GradientCheckpointer(path, Wrapper(training.optimizer)) as checkpoints:
-        for step in range(3):
-            training.step(step)
-            checkpoints.save(step, training.state)
-    assert kinds(path) == ["base", "delta", "delta"]
-    for optimizer in (adamw().optimizer, Wrapper(adamw().optimizer)):
-        check(path, training.state, optimizer)
-
-
-def test_several_steps_a_save(path: Path) -> None:
-    states = saved(path, adamw(), 9, 3, base_every=None)
-    assert kinds(path)[2:] == ["delta"]  # the second record has more steps
-    for step, state in states:
-        check(path, state, step=step)
 
 
 def test_a_record_without_a_step_and_parameters_without_a_gradient(path: Path) -> None:
@@ -410,10 +378,7 @@ def forget(training: Training, n: int = 1) -> None:
     ("case", "change"), [(adamw, clamp), (sgd, forget), (bfloat16, overwrite), (adamw, forget)]
 )
 def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
-    case: Callable[[], Training],
-    change: Callable[[Training], None],
-    path: Path,
-    caplog: pytest.LogCaptureFixture,
+    case: Callable[[], Training], change: Callable[[Training], None], path: Path, caplog: Logged
 ) -> None:
     training = case()
     # Other steps than those that are saved, too.
@@ -429,24 +394,6 @@ def test_what_else_changes_weights_or_state_is_stored_beside_the_gradients(
         training.step(8)
         assert checkpoints.save(8, training.state).kind == "delta"
     check(path, training.state, case)
-
-
-def test_an_average_that_is_swapped_in_for_a_save_needs_no_base(path: Path) -> None:
-    training = wide(adamw)
-    average = copy.deepcopy(training.model.state_dict())
-    with GradientCheckpointer(path, training.optimizer) as checkpoints:
-        for step in range(4):
-            training.step(step)
-            for name, weight_of in training.model.state_dict().items():
-                average[name].lerp_(weight_of, 0.1)
-            live = copy.deepcopy(training.model.state_dict())
-            if step == 2:
-                training.model.load_state_dict(average)
-            saved = checkpoints.save(step, training.state)
-            assert saved.kind == ("base" if step == 0 else "delta")
-            assert step == 0 or saved.nbytes < 0.6 * 12 * sum(map(Tensor.numel, live.values()))
-            check(path, training.state, wide(adamw).optimizer)
-            training.model.load_state_dict(live)
 
 
 def test_the_saved_settings_are_those_of_the_step(path: Path) -> None:
@@ -465,9 +412,7 @@ def test_the_saved_settings_are_those_of_the_step(path: Path) -> None:
     assert not differences(restore(path, adamw(foreach=False).optimizer), state)
 
 
-def test_where_most_has_been_changed_the_record_is_a_base(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_most_has_been_changed_the_record_is_a_base(path: Path, caplog: Logged) -> None:
     training = sgd()
 
     def change(step: int) -> None:
@@ -523,9 +468,7 @@ def test_after_many_steps_comes_a_base(path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_after_a_failed_save_no_step_is_lost(
-    changed: bool, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_after_a_failed_save_no_step_is_lost(changed: bool, path: Path, caplog: Logged) -> None:
     """Nor what was changed before it."""
     full = OSError(28, "No space left on device")
     training = adamw()
@@ -538,7 +481,7 @@ def test_after_a_failed_save_no_step_is_lost(
                 continue
             if changed:
                 overwrite(training)
-            with mock.patch.object(os, "fsync", side_effect=full), pytest.raises(WriteError):
+            with mock.patch.object(os, "fsync", side_effect=full), pytest.raises(errors.WriteError):
                 checkpoints.save(step, training.state)
     assert kinds(path) == ["base", "delta", "base", "delta"]
     assert ("do not lead" in caplog.text) == changed
@@ -547,7 +490,7 @@ def test_after_a_failed_save_no_step_is_lost(
 def test_restore_of_the_codec_gives_bases_and_says_what_the_others_need(path: Path) -> None:
     states = dict(saved(path, adamw()))
     assert not differences(codec.restore(path, 0), states[0])
-    with pytest.raises(RerunNeededError, match=r"codec\.rerun\.restore"):
+    with pytest.raises(errors.RerunNeededError, match=r"codec\.rerun\.restore"):
         codec.restore(path)
 
 
@@ -572,13 +515,13 @@ def test_a_damaged_record_costs_the_steps_after_it(path: Path) -> None:
     states = saved(path, adamw(), 5)
     entry = Chain(path).entries[3]
     (path / entry.name).write_bytes(b"nothing")
-    with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 4"):
+    with pytest.warns(errors.SkippedRecordWarning, match="restored step 2 instead of 4"):
         state = restore(path, adamw().optimizer)
     assert not differences(state, states[2][1])
     with pytest.raises(codec.RecordError):
         restore(path, adamw().optimizer, 4)
     training = adamw()
-    with pytest.warns(SkippedRecordWarning):
+    with pytest.warns(errors.SkippedRecordWarning):
         resumed = GradientCheckpointer(path, training.optimizer, resume=True)
     with resumed as checkpoints:
         training.load(checkpoints.restore() or {})
@@ -605,7 +548,7 @@ def test_another_optimizer(
         return
     optimizer = other()
     before = copy.deepcopy(optimizer.state_dict())
-    with pytest.raises(OptimizerMismatchError, match=text):
+    with pytest.raises(errors.OptimizerMismatchError, match=text):
         restore(path, optimizer)
     assert not differences(optimizer.state_dict(), before)
 
@@ -623,7 +566,9 @@ def test_other_arithmetic_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch
         return step(self, *args)
 
     monkeypatch.setattr(torch.optim.SGD, "step", other)
-    with pytest.raises(RerunError, match=r"Step 1 restores here\. To restore every step") as caught:
+    with pytest.raises(
+        errors.RerunError, match=r"Step 1 restores here\. To restore every step"
+    ) as caught:
         restore(path, sgd().optimizer)
     assert f"torch {torch.__version__}, cpu" in str(caught.value)
     check(path, states[1][1], sgd, 1)
@@ -655,10 +600,12 @@ def test_how_far_off_is_said_where_it_is_known(
         self.param_groups[0]["params"][-1].data += 0.0001
 
     monkeypatch.setattr(torch.optim.SGD, "step", other)
-    with pytest.raises(RerunError, match=r"Step 4 restores here.*every step.*With exact=False"):
+    with pytest.raises(
+        errors.RerunError, match=r"Step 4 restores here.*every step.*With exact=False"
+    ):
         restore(path, sgd().optimizer)
     with pytest.warns(
-        RerunWarning, match="Step 6 was restored with other last bits, by 2 steps"
+        errors.RerunWarning, match="Step 6 was restored with other last bits, by 2 steps"
     ) as caught:
         state = restore(path, sgd().optimizer, 6, exact=False)
     # The momentum has the bits that it was saved with.
@@ -695,21 +642,21 @@ def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
     ):
         with GradientCheckpointer(tmp_path / message, optimizer) as checkpoints:
             step()  # type: ignore[no-untyped-call]
-            with pytest.raises(DTypeError, match=message):
+            with pytest.raises(errors.DTypeError, match=message):
                 checkpoints.save(0, {"optimizer": optimizer.state_dict()})
 
 
 def test_wrong_arguments(path: Path) -> None:
     training = adamw()
-    with pytest.raises(SettingsError, match="an optimizer of torch"):
+    with pytest.raises(errors.SettingsError, match="an optimizer of torch"):
         GradientCheckpointer(path, training.model)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="base_every"):
+    with pytest.raises(errors.SettingsError, match="base_every"):
         GradientCheckpointer(path, training.optimizer, base_every=0)
     with GradientCheckpointer(path, training.optimizer) as checkpoints:
         assert checkpoints.restore() is None
-        with pytest.raises(StateMismatchError):
+        with pytest.raises(errors.StateMismatchError):
             checkpoints.save(0, {"lcc.rerun": 1})
-    with pytest.raises(WriteError):
+    with pytest.raises(errors.WriteError):
         checkpoints.save(0, training.state)
 
 
@@ -751,9 +698,9 @@ def save_there(path: str) -> None:
 def restore_here(path: str) -> None:
     training = adamw()
     remedy = r"AVX2\) than .* DEFAULT\)\. .* set ATEN_CPU_CAPABILITY=default before"
-    with pytest.raises(RerunError, match=remedy):
+    with pytest.raises(errors.RerunError, match=remedy):
         restore(path, training.optimizer)
-    with pytest.warns(RerunWarning, match=r"difference is \d\.\de-0[678] of"):
+    with pytest.warns(errors.RerunWarning, match=r"difference is \d\.\de-0[678] of"):
         state = restore(path, training.optimizer, exact=False)
     there = torch.load(f"{path}.pt")[1]
     assert differences(state, there)

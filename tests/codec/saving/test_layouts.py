@@ -127,22 +127,6 @@ def test_a_vocabulary_that_grows_keeps_its_rows(tmp_path: Path) -> None:
     assert off[3] > 0
 
 
-def test_another_policy_on_resume(tmp_path: Path) -> None:
-    """What becomes lossy goes on from the exact array; what becomes exact is so from then on."""
-    rng = np.random.default_rng(0)
-    w, path = rng.normal(size=(50, 20)).astype(np.float32), tmp_path / "run.lcc"
-    for i, kind in enumerate(("exact", "lossy", "bits=4", "exact", "lossy")):
-        w = w + np.float32(0.01) * rng.normal(size=w.shape).astype(np.float32)
-        state = {"w": w, "half": w[:5].astype(np.float16)}
-        (saved,) = save_all(path, [state], i, policy={"*": kind}, resume=True)
-        assert saved.kind == ("delta" if i else "base")
-        if i in (1, 2, 4):
-            assert saved.nbytes < w.nbytes / 2
-        if kind == "exact":
-            assert bits(codec.restore(path)) == bits(state)
-    assert codec.verify(path).ok
-
-
 def test_what_stays_is_not_copied(tmp_path: Path) -> None:
     """A large tensor beside one that grows keeps its memory in the track."""
     arrays: list[np.ndarray] = []
@@ -161,26 +145,6 @@ def test_most_of_a_state_is_a_base(tmp_path: Path) -> None:
         saved = save_all(path, [{"w": w}, {"w": w, "x": np.arange(n, dtype=np.int32)}])
         assert saved[1].kind == kind
         assert all_bits(path)[1] == bits({"w": w, "x": np.arange(n, dtype=np.int32)})
-
-
-def test_compacted_and_packed(tmp_path: Path) -> None:
-    """Everything restores as before."""
-    path, states = tmp_path / "run.lcc", [s for s in changing_states()[:7] for _ in range(3)]
-    save_all(path, states, policy=POLICY, restore_work=None)
-    before = all_bits(path)
-    codec.pack(path, tmp_path / "run.lcc.zip")
-    assert codec.verify(tmp_path / "run.lcc.zip").steps == tuple(range(21))
-    codec.unpack(tmp_path / "run.lcc.zip", tmp_path / "again")
-    assert records_in(tmp_path / "again") == records_in(path)
-    half = tmp_path / "half"
-    save_all(half, states[:10], policy=POLICY)
-    codec.compact(half, 4)
-    save_all(half, states[10:], 10, resume=True)
-    codec.compact(half, 12)
-    after = all_bits(half)
-    assert min(after) == 9
-    assert after == {step: before[step] for step in after}
-    assert codec.verify(half).ok
 
 
 def test_a_delta_applies_to_arrays(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import torch
 import codec
 from codec.storage.directory import Directory
 
+Patch = pytest.MonkeyPatch
+
 InFork = Callable[[Callable[[], Any]], tuple[int, str]]
 Act = Callable[[], object]
 
@@ -25,7 +27,7 @@ def term() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def during_saves(monkeypatch: pytest.MonkeyPatch, act: Act) -> None:
+def during_saves(monkeypatch: Patch, act: Act) -> None:
     """Let ``act`` happen in the middle of every save."""
     publish = Directory.publish
 
@@ -47,9 +49,7 @@ def check_ended(path: Path, steps: tuple[int, ...]) -> None:
     codec.Checkpointer(path, resume=True).close()
 
 
-def test_the_save_under_way_ends(
-    tmp_path: Path, in_fork: InFork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_save_under_way_ends(tmp_path: Path, in_fork: InFork, monkeypatch: Patch) -> None:
     """Then the process ends as SIGTERM ends it; outside a save it ends at once."""
     path = tmp_path / "run.lcc"
 
@@ -72,7 +72,7 @@ def test_the_save_under_way_ends(
 
 
 def test_a_save_in_another_process_ends(
-    tmp_path: Path, in_fork: InFork, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_fork: InFork, monkeypatch: Patch
 ) -> None:
     path = tmp_path / "run.lcc"
 
@@ -86,9 +86,7 @@ def test_a_save_in_another_process_ends(
     check_ended(path, (0,))
 
 
-def test_a_handler_of_ones_own_decides(
-    tmp_path: Path, in_fork: InFork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_handler_of_ones_own_decides(tmp_path: Path, in_fork: InFork, monkeypatch: Patch) -> None:
     """It is called after the save; the loop goes on, or ends as the handler says."""
     path = tmp_path / "run.lcc"
 

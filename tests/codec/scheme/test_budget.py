@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ from codec.scheme.stream import LosslessStage
 from codec.scheme.stream import code as coded
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable
-from tests.codec.scheme.made import Ways
 
 F32 = np.float32
-Arrays = dict[str, np.ndarray]
 
 
 def sizes_of(
@@ -245,20 +242,6 @@ def test_the_header_is_paid_for(quantizer: str) -> None:
             tracker.prepare_arrays(u, lambda *_, n=header: n)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("scope", "quantizer"), [("model", "uniform"), ("tensor", "exponent")])
-def test_all_ways_through_a_budgeted_step(scope: str, quantizer: str) -> None:
-    rng = np.random.default_rng(0)
-    state = {"a": np.zeros(70_000, F32), "b": np.zeros(9, F32), "c": np.zeros(3000, F32)}
-    ways = Ways(state, scope=scope, budget=0.02, quantizer=quantizer)
-    for i in range(4):
-        state = {k: a + deltas(i, a.size, rng) for k, a in state.items()}
-        if i == 2:
-            state["c"][5] = np.inf
-        step = ways.step(state)
-        assert step.non_finite == (("c",) if i == 2 else ())  # then it stays infinite
-        assert (step.coding.bits, step.coding.budget) == (None, 0.02)
-
-
 def test_most_of_a_budget_is_used() -> None:
     """Where every bucket is small beside it."""
     rng = np.random.default_rng(0)
@@ -302,40 +285,6 @@ def mlp() -> torch.nn.Module:
     torch.manual_seed(1)
     layers = torch.nn.Linear(96, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
     return torch.nn.Sequential(*layers)
-
-
-def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
-    state = codec.restore(path, step)
-    return dict(state.get("model", state))
-
-
-@pytest.mark.parametrize(
-    # From about 40 % on, 32,767 levels are too few to fill a budget.
-    ("kind", "budget", "scope", "policy"),
-    [
-        (torch.optim.Adam, 0.1, "tensor", {"optimizer/*": "exact"}),
-        (torch.optim.Adam, 0.1, "tensor", None),
-        (partial(torch.optim.SGD, momentum=0.9), 0.3, "model", {"optimizer/*": "sizes=0.1"}),
-    ],
-)
-def test_moments_take_nothing_of_a_budget(
-    tmp_path: Path, kind: Any, budget: float, scope: str, policy: dict[str, str] | None
-) -> None:
-    """Exact or in steps of their own: the model moves in every record, and fills its budget."""
-    net, path = mlp(), tmp_path / "run.lcc"
-    optimizer, kinds = kind(net.parameters(), lr=1e-3), {"scope": scope, "policy": policy}
-    saves = trained(path, net, optimizer, (16, 96), budget=budget, **kinds)
-    exact = policy == {"optimizer/*": "exact"}
-    lossy = 4 * sum(p.numel() for p in net.parameters())
-    for saved in saves[2:]:  # the first step adds the optimizer's tensors, and is a base
-        assert saved.kind == "delta"
-        assert saved.lossy_nbytes == lossy
-        its = saved.nbytes - saved.exact_nbytes - saved.moment_nbytes
-        assert 0.8 * budget * lossy < its <= budget * lossy
-        assert (saved.exact_nbytes >= 0.6 * lossy) == exact  # of every weight a residual
-        assert (saved.moment_nbytes == 0) == exact
-        before, after = model_of(path, saved.step - 1), model_of(path, saved.step)
-        assert all((before[name] != after[name]).any() for name in after)
 
 
 def test_a_budget_that_tensors_outside_the_model_use_up_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -56,29 +55,13 @@ def restored(
 @example(NEAR, "tensor", "huffman")
 @example([[0.0] * 12, [1.0] * 12, [0.97] * 12, [1.0] * 12, [-1.0] * 12], "model", "runlength")
 def test_what_is_finite_stays_finite(
-    target: dict[str, Any],
-    dtype: torch.dtype,
-    shares: list[list[float]],
-    scope: str,
-    coder: str,
+    target: dict[str, Any], dtype: torch.dtype, shares: list[list[float]], scope: str, coder: str
 ) -> None:
     if "budget" in target and coder == "huffman":
         coder = "runlength"  # a bit a value is more than these budgets
     states = [(torch.tensor(s, dtype=torch.float64) * LARGEST[dtype]).to(dtype) for s in shares]
     for state in restored(states, target, scope, coder):
         assert state.dtype == dtype
-        assert torch.isfinite(state).all()
-
-
-@pytest.mark.parametrize("target", TARGETS[1:8:2], ids=str)
-def test_many_large_half_precision_weights(target: dict[str, Any]) -> None:
-    """Weights of up to 60,000 that move: some tracks are beyond 65,504, none restores infinite."""
-    rng = np.random.default_rng(0)
-    states = [torch.from_numpy(rng.uniform(-6e4, 6e4, 2000)).half()]
-    for _ in range(4):
-        noise = torch.from_numpy(rng.normal(size=2000)) * 3000
-        states.append((states[-1].double() + noise).clamp(-65504, 65504).half())
-    for state in restored(states, target, "model", "runlength"):
         assert torch.isfinite(state).all()
 
 

@@ -32,24 +32,6 @@ def test_worked_example(paper: np.ndarray, huffman_total: Callable[[list[int]], 
     assert huffman.n_bits(alone, huffman.code_lengths(alone)) == huffman_total(alone.tolist()) == 23
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ([1, 1], ["0", "1"]),
-        ([1, 9], ["0", "1"]),
-        ([1, 1, 1], ["0", "10", "11"]),  # tie: the smaller index is the shorter
-        ([1, 1, 2], ["10", "11", "0"]),
-        ([1, 1, 1, 1], ["00", "01", "10", "11"]),
-        ([0, 3, 0, 3, 3], ["", "0", "", "10", "11"]),  # absent symbols have no word
-        ([8, 4, 2, 1, 1], ["0", "10", "110", "1110", "1111"]),
-        ([1, 1, 2, 4, 8], ["1110", "1111", "110", "10", "0"]),
-        *((counts, [""] * len(counts)) for counts in ([], [0], [5], [0, 7], [0, 0])),
-    ],
-)
-def test_exact_words(counts: list[int], expected: list[str]) -> None:
-    assert huffman.code_words(huffman.code_lengths(np.array(counts, np.int64))) == expected
-
-
 def test_logarithms_have_the_same_bits_on_every_processor() -> None:
     """Those of np.log2 differ with and without AVX-512."""
     values = np.arange(1, 30000) / 7
@@ -107,46 +89,14 @@ def test_tree_and_words_agree(counts: list[int]) -> None:
     assert leaves(huffman.tree(table), "") == expected
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (lengths(), "a code table has 1 to 65536 levels, not 0"),
-        (lengths(0, 0, 0), "3 levels cannot all lack a code word"),
-        (lengths(1, 16), "a code word of 16 bits; at most 15 are allowed"),
-        (lengths(1, 2), r"\[1, 2\] are not a complete prefix code"),
-        (lengths(1, 1, 1), r"\[1, 1, 1\] are not a complete prefix code"),
-        (lengths(1, 0), r"\[1, 0\] are not a complete prefix code"),
-        (np.ones(70_000, U8), "1 to 65536 levels, not 70000"),
-        (np.array([1, 1, -3]), "code lengths are uint8"),
-        (np.ones((2, 1), U8), r"code lengths are uint8 \(k,\), not uint8 \(2, 1\)"),
-    ],
-)
-def test_tables_that_are_no_code(table: np.ndarray, message: str) -> None:
-    with pytest.raises(CodeTableError, match=message):
-        huffman.checked_lengths(table)
-    with pytest.raises(CodeTableError, match=message):
-        huffman.tree(table)
-
-
-def test_tables_that_are_a_code() -> None:
-    for table in (
-        lengths(0),
-        lengths(0, 0),
-        lengths(1, 1),
-        lengths(0, 1, 0, 1),
-        lengths(*[8] * 256),
-    ):
-        assert huffman.checked_lengths(table) is table
-    deepest = lengths(*range(1, 16), 15)
-    assert huffman.checked_lengths(deepest) is deepest
-    assert huffman.code_words(deepest)[-2:] == ["1" * 14 + "0", "1" * 15]
-
-
 def test_words_beyond_the_limit_are_refused() -> None:
     """The kernel counts words of at most 15 bits: more would be written out of its bounds."""
     table = huffman.code_lengths(np.array([2**i for i in range(17)]), limit=16)
-    with pytest.raises(CodeTableError, match="a code word of 16 bits; at most 15 are"):
-        huffman.code_words(table)
+    for use in (huffman.code_words, huffman.tree):
+        with pytest.raises(CodeTableError, match="a code word of 16 bits; at most 15 are"):
+            use(table)
+    with pytest.raises(CodeTableError, match=r"\[1, 2\] are not a complete prefix code"):
+        huffman.tree(lengths(1, 2))
 
 
 # Packed lengths.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -17,13 +16,11 @@ import codec
 from codec.errors import PayloadError, StreamError, TrackDigestError
 from codec.record.alphabets import coded, groups_of, heads_of
 from codec.record.track import Track
-from codec.saving.checkpointer import Front
 from codec.scheme import measures
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.limits import CHANGE, LOOK, OCTAVE
 from codec.scheme.measures import Scale
-from codec.scheme.payload import ROW_NBYTES
 from codec.scheme.pieces import Pieces
 from codec.scheme.survivors import Segments
 from codec.scheme.track import digest_sums
@@ -31,8 +28,7 @@ from codec.scheme.tracker import Tracker
 from codec.scheme.uniform import levels_of
 from codec.state.family import Family
 from codec.state.moments import second_of, with_measures
-from codec.state.policy import Policy
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, to_arrays
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 
 F32 = np.float32
 FAMILY = {"m": "roots=0.5 exp_avg", "v": "octaves=0.25 exp_avg_sq", "b": "sizes=0.5 buffer"}
@@ -237,28 +233,6 @@ def test_nothing_has_changed() -> None:
     assert not any(delta.sums[n] - tracker.track.sums[n] for n in first)  # type: ignore[index]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_do_not_change_it(threads: int) -> None:
-    rng = np.random.default_rng(5)
-    u = [rng.standard_normal(int(n)).astype(F32) for n in rng.integers(8, 60_000, 9)]
-    scale, before = Scale("sizes", F32(0.5), (), measures.sizes_of(u)), codec.threads()
-    codec.set_threads(threads)
-    try:
-        segments = Segments([np.zeros_like(a) for a in u], u)
-        codes = np.empty(segments.n, np.uint16)
-        counts, lost = measures.measure(segments, scale, 99, codes)
-        sums = measures.move(segments, scale, codes, levels_of(F32(0.5), counts.size), CHANGE)
-    finally:
-        codec.set_threads(before)
-    assert not lost.any()
-    assert counts.sum() == segments.n
-    for a, track, size, total in zip(u, segments.arrays[0], scale.sizes, sums.tolist()):
-        expected = np.rint(a / (0.5 * size.astype(float))).astype(F32) * F32(0.5) * size
-        assert np.allclose(track, expected, rtol=1e-6)
-        zeros = digest_sums(*one_tensor(np.zeros_like(a)))["x"]
-        assert (zeros + total) % 2**64 == digest_sums(*one_tensor(track))["x"]
-
-
 def one_tensor(array: np.ndarray) -> tuple[Layout, Arrays]:
     return Layout((TensorSpec("x", "F32", array.shape, True),)), {"x": array}
 
@@ -279,18 +253,6 @@ def read(data: np.ndarray, layout: Layout) -> list[Group]:
     return got
 
 
-def test_as_it_was_written() -> None:
-    data, delta, before = encoded()
-    groups = read(data, layout_of(before))
-    for group, written in zip(groups, delta.groups, strict=True):
-        e, expected = group.encoded, written.encoded
-        assert (e.measure, e.levels.tolist()) == (expected.measure, expected.levels.tolist())
-        assert e.sizes.tolist() == expected.sizes.tolist()
-        assert e.sizes.size == 4 * (e.measure == "sizes")
-    total = sum(g.encoded.nbytes + ROW_NBYTES for g in delta.groups)
-    assert 0 <= data.size - total < 12  # heads and payloads are padded
-
-
 def test_what_is_malformed() -> None:
     _, delta, before = encoded()
     group = delta.groups[2]
@@ -307,10 +269,7 @@ def test_what_is_malformed() -> None:
     (parts,) = coded(in_buckets.prepare_arrays({"x": np.ones(9, F32)}).groups).values()
     family = Family.of(FAMILY["v"])
     with pytest.raises(PayloadError, match="not in uniform steps"):
-        read(
-            np.concatenate(parts),
-            Layout((TensorSpec("x", "F32", (9,), True, "numpy", family),)),
-        )
+        read(np.concatenate(parts), Layout((TensorSpec("x", "F32", (9,), True, "numpy", family),)))
 
 
 @settings(max_examples=60)
@@ -336,42 +295,6 @@ def test_a_first_moment_without_its_second_one_is_in_sizes() -> None:
         assert str(first.family) == "sizes=0.125 exp_avg"
     assert second_of("a.exp_avg@0,3") == "a.exp_avg_sq@0,3"
     assert not second_of("exp_avg_sq")
-
-
-STEPS = st.lists(
-    st.tuples(arrays(F32, 24, elements=SIGNED), arrays(F32, 24, elements=VALUES)),
-    min_size=1,
-    max_size=4,
-)
-
-
-@settings(deadline=None, max_examples=40)
-@given(STEPS, st.sampled_from(["float32", "bfloat16", "float16"]))
-def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
-    moments: list[tuple[np.ndarray, np.ndarray]], dtype: str
-) -> None:
-    """Finite, a second moment never negative, and the first one close in its measure."""
-
-    def typed(array: np.ndarray) -> torch.Tensor:
-        kind = getattr(torch, dtype)
-        return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
-
-    tracker = None
-    for m, v in moments:
-        stored = {"exp_avg": typed(m), "exp_avg_sq": typed(v), "max_exp_avg_sq": typed(v)}
-        state = {"optimizer": {"state": {0: stored}, "param_groups": [{"params": [0]}]}}
-        parts, layout = Front(Policy()).look_at(state)
-        values = to_arrays(parts.tensors, layout)
-        if tracker is None:
-            first = Track.of(layout, copy_arrays(values), parts.values)
-            tracker = Tracker.resume(first, Coding())
-        else:
-            tracker.commit(tracker.prepare_arrays(values))
-        restored = tracker.track.restore()["optimizer"]["state"][0]
-        for key, tensor in restored.items():
-            assert tensor.dtype == getattr(torch, dtype)
-            assert bool(tensor.isfinite().all())
-            assert key == "exp_avg" or float(tensor.min()) >= 0
 
 
 def test_sizes_of_tensors_of_zeros_and_extremes() -> None:

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import mmap
 
-import numpy as np
 import pytest
 
 from codec.scheme.memory import Pages
 
 PAGE = mmap.PAGESIZE
-
-
-@pytest.mark.parametrize("nbytes", [0, 1, PAGE, 3 * PAGE + 5])
-def test_content(nbytes: int) -> None:
-    pages = Pages(nbytes)
-    assert (pages.content.dtype, pages.content.shape) == (np.uint8, (nbytes,))
-    assert not pages.content.any()
-    content = pages.content[:]
-    del pages
-    content[...] = 7
-    assert (content == 7).all()
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="of Linux")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.errors import CodeTableError, StreamError
+from codec.errors import StreamError
 from codec.scheme import residual as residuals
 from codec.scheme.kernels.instructions import spread_bits_slowly
 from codec.scheme.limits import UNIT
@@ -72,34 +72,6 @@ def test_every_bit_comes_back(dtype: str, n: int, seed: int, share: float, far: 
     if r is not None:
         assert r.nbytes < new.nbytes
         assert same(r.applied(old), new)
-
-
-SPECIAL = {
-    "F32": (
-        np.uint32,
-        [0x80000000, 0, 1, 0x80000001, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFFFFFFF],
-    ),
-    "BF16": (np.uint16, [0x8000, 0, 1, 0x8001, 0x7F80, 0xFF80, 0x7FC1, 0xFFFF]),
-    "F16": (np.uint16, [0x8000, 0, 1, 0x8001, 0x7C00, 0xFC00, 0x7E01, 0xFFFF]),
-    "F64": (np.uint64, [2**63, 0, 1, 2**63 + 1, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 2**64 - 1]),
-    "F8_E5M2": (np.uint8, [0x80, 0, 1, 0x81, 0x7C, 0xFC, 0x7E, 0xFF]),
-    "I64": (np.uint64, [2**63, 0, 1, 2**63 - 1, 2**64 - 1]),
-    "U8": (np.uint8, [0, 1, 127, 128, 255]),
-}
-
-
-@pytest.mark.parametrize("dtype", SPECIAL)
-def test_special_values(dtype: str) -> None:
-    """Both zeros, subnormals, infinities, NaN with a payload: each becomes each."""
-    kind, values = SPECIAL[dtype]
-    pairs = [(a, b) for a in values for b in values]
-    old, new = (np.array([pair[i] for pair in pairs] * 64, kind) for i in (0, 1))
-    old, new = array_of(old, dtype), array_of(new, dtype)
-    r = residual_of(old, new, spec_of(old, dtype))
-    assert r is not None
-    before, old.flags.writeable = old.copy(), False
-    assert same(r.applied(old), new)
-    assert same(old, before)
 
 
 def test_bits_of_updated_weights() -> None:
@@ -206,12 +178,12 @@ def test_large_tensor(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.nbytes < 0.3 * n / 8
 
 
-def good(share: float = 0.2) -> tuple[Residual, np.ndarray]:
-    """A residual in which this share of the elements changes."""
-    old, new = moved("F32", 40_000, 3, share, 0.1)
+def good() -> tuple[Residual, np.ndarray]:
+    """A residual in which a fifth of the elements changes."""
+    old, new = moved("F32", 40_000, 3, 0.2, 0.1)
     r = residual_of(old, new, spec_of(old, "F32"))
     assert r is not None
-    assert any(c.has_runs for c in r.contexts) == (share < 1)
+    assert any(c.has_runs for c in r.contexts)
     return r, old
 
 
@@ -262,30 +234,3 @@ def test_what_cannot_be_a_residual(message: str) -> None:
     r, old = good()
     with pytest.raises(StreamError, match=message):
         DAMAGE[message](r).applied(old)
-
-
-@settings(max_examples=80)
-@given(st.data())
-def test_damaged_streams_raise_or_lead_elsewhere(data: st.DataObject) -> None:
-    """Never out of bounds, and never another exception."""
-    r, old = good(data.draw(st.sampled_from([0.2, 1.0])))
-    expected = r.applied(old)
-    i = data.draw(st.integers(0, len(r.contexts) - 1))
-    c = r.contexts[i]
-    if c.code is None:
-        return
-    payload = c.code.words.copy()
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, payload.size - 1))
-        payload[at] ^= np.uint32(1 << data.draw(st.integers(0, 31)))
-    contexts = (
-        *r.contexts[:i],
-        replace(c, code=replace(c.code, words=payload)),
-        *r.contexts[i + 1 :],
-    )
-    try:
-        got = replace(r, contexts=contexts).applied(old)
-    except (StreamError, CodeTableError):
-        return
-    assert got.shape == expected.shape
-    assert payload.tobytes() == c.code.words.tobytes() or not same(got, expected)

@@ -88,36 +88,7 @@ def check_slowly(
 # Classes.
 
 
-def test_classes_are_those_of_the_docstring() -> None:
-    """16-19 20-23 24-27 28-31 | 32-39 ... | 64-79 ..., up to the longest stream."""
-    assert CLASSES[-1][0] + (1 << 18) == MAX_STREAM
-    assert runlength.FIRST_RUN.tolist() == [first for first, _ in CLASSES]
-    assert runlength.EXTRA_BITS.tolist() == [bits for _, bits in CLASSES]
-
-
-@pytest.mark.parametrize(
-    ("n_symbols", "classes", "bits"),
-    [(1, 84, 0), (2, 84, 1), (3, 84, 2), (48, 84, 6), (49, 83, 6), (255, 16, 8), (510, 8, 9)],
-)
-def test_numbers_of_tokens(n_symbols: int, classes: int, bits: int) -> None:
-    assert runlength.n_classes(n_symbols) == classes
-    assert runlength.n_tokens(n_symbols, classes) == 1 + n_symbols * classes <= 4096
-    assert runlength.symbol_bits(n_symbols) == bits
-
-
 # Against the slow coder.
-
-
-def test_worked_example() -> None:
-    """20 zeros 1, 2 zeros 1, 2 zeros 1, 0 zeros 2, and zeros that go without saying."""
-    codes = sparse(200, {20: 1, 23: 1, 26: 1, 27: 2})
-    table = CodeTable(lengths(3, 0, 0, 1, 3, 2, 0, 0, 0), 4)
-    assert huffman.code_words(table.lengths)[:5] == ["110", "", "", "0", "111"]
-    e = check_slowly(quantized(codes), table)
-    # escape, class 17, symbol 1, 20 is the first of its class; 0 0; symbol 2 after no zero: 10
-    bits = "1101000100000" + "00" + "10"
-    assert e.payload.streams.tolist() == [len(bits)] == [17]
-    assert e.payload.words.tolist() == [int(bits[::-1], 2)]
 
 
 runs = st.one_of(
@@ -166,18 +137,6 @@ def test_tokens_with_any_table(
         check_slowly(quantized(codes), table)
 
 
-@pytest.mark.parametrize("k", [2, 51, 256, 257, 511])
-def test_many_symbols(k: int) -> None:
-    """With many symbols the long runs have no class of their own, with 510 not even 8 zeros. Codes
-    are uint8 up to 256 levels, uint16 beyond."""
-    rng = np.random.default_rng(k)
-    runs = rng.choice([0, 0, 0, 1, 2, 7, 8, 15, 16, 100], 3 * k)
-    codes = np.zeros(int(runs.sum()) + runs.size + 5, np.uint16)
-    codes[np.cumsum(runs + 1) - 1] = np.arange(runs.size) % (k - 1) + 1
-    for coder in ("runlength", "huffman"):
-        assert check_slowly(quantized(codes), coder=coder).levels.size == k
-
-
 def test_longest_code_words() -> None:
     """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
     counts = [1, 1]
@@ -202,27 +161,6 @@ def test_edges_of_units(n: int, coder: str) -> None:
         if density == 0.97 and n > 1000 and coder == "huffman":
             assert e.table is not None
             assert huffman.code_words(e.table.lengths)[0].strip("0")
-
-
-@pytest.mark.parametrize("at", [[0], [64], [UNIT - 1], [UNIT], [0, UNIT], [2 * UNIT + 8]], ids=str)
-def test_single_survivors(at: list[int]) -> None:
-    """Streams of one unit each: some are empty, and no run crosses from one into the next."""
-    codes = sparse(2 * UNIT + 9, dict.fromkeys(at, 1))
-    e = check_slowly(quantized(codes))
-    assert [n > 0 for n in e.payload.streams.tolist()] == [
-        i in [a // UNIT for a in at] for i in range(3)
-    ]
-    e = check_slowly(quantized(1 - codes), coder="huffman")  # single zeros among survivors
-    assert e.payload.streams.tolist() == [UNIT, UNIT, 9]
-
-
-@pytest.mark.parametrize(
-    "codes", [[0, 1], [1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2], [1, 2, 3]]
-)
-def test_two_or_three_elements(codes: list[int]) -> None:
-    """The plain code or tokens, whichever it is; and tokens in any case."""
-    check_slowly(quantized(codes))
-    check_slowly(quantized(codes), CodeTable(lengths(2, 2, 2, 2, 0), 2))
 
 
 def test_more_streams_than_lanes() -> None:

@@ -525,28 +525,6 @@ def test_damage_of_levels_and_shape(kind: str, scratch: list[Guarded]) -> None:
         check_damaged(changed(e, stream_elements=elements), e.shape)
 
 
-@kinds
-def test_damage_by_random_words(kind: str, scratch: list[Guarded]) -> None:
-    """And by cutting, or more of them."""
-    e = victim(kind)
-    rng = np.random.default_rng(5)
-    for i in range(40):
-        streams = rng.integers(0, (40, 400, 4000)[i % 3], e.payload.streams.size).astype(U32)
-        words = (streams.astype(np.int64) + 31) // 32
-        payload = rng.integers(0, 2**32, int(words.sum()), dtype=U32)
-        if i % 4 == 0:
-            payload &= rng.integers(0, 2**32, payload.size, dtype=U32)
-            payload &= rng.integers(0, 2**32, payload.size, dtype=U32)
-        partial = streams % 32 > 0
-        ends = np.cumsum(words)[partial] - 1
-        payload[ends] &= (U32(1) << (streams[partial] % 32)) - U32(1)
-        check_damaged(changed(e, streams=streams, words=payload), e.shape)
-    words = e.payload.words
-    others = [words[:size] for size in range(words.size) if size < 9 or size == words.size - 1]
-    for other in (*others, np.append(words, U32(0)), np.tile(words, 2)):
-        assert not check_damaged(changed(e, words=other), e.shape)
-
-
 def test_payload_of_any_layout(encoded: codec.Encoded) -> None:
     """A view with gaps, and one that cannot be written."""
     wide = np.zeros(2, U32)

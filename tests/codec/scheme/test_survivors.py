@@ -54,19 +54,8 @@ def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
 
 
 def full_histogram(delta: np.ndarray) -> Histogram:
-    """By numpy, bin by bin, of the delta as a whole."""
-    words = delta.view(U32)
-    magnitudes = words & 0x7FFFFFFF
-    nothing = np.zeros(512, U32)
-    bins = np.arange(512, dtype=np.uint16)
-    counts, mantissas = np.zeros((2, 512), np.int64)
-    members_of = Bins(counts, nothing, nothing.copy(), mantissas)
-    for b in np.unique(words[magnitudes > 0] >> 23):
-        members = magnitudes[(words >> 23 == b) & (magnitudes > 0)]
-        members_of.members[b] = members.size
-        members_of.low[b], members_of.high[b] = members.min(), members.max()
-        members_of.mantissas[b] = (members & 0x7FFFFF).sum()
-    return Histogram(members_of, bins)
+    """By numpy, of the delta as a whole."""
+    return Histogram(Bins.of(delta.view(U32)), np.arange(512, dtype=np.uint16))
 
 
 def check(u: Tensors, track: Tensors, keep: int | None) -> None:
@@ -138,31 +127,6 @@ def test_what_is_told_is_whole_though_a_rise_is_lost(monkeypatch: pytest.MonkeyP
 
 
 keeps = [None, 1, 2, 3, 7, 15, 63, 255]
-SIZES = [1, 62, 1, 64, 127, 1, 256, 255, 257, 3, UNIT - 1030, 1, UNIT, 12, 255, 1]
-
-
-@pytest.mark.parametrize(
-    ("kind", "keep"),
-    [("normal", None), ("sparse", 1), ("rising", 7), ("falling", 255), ("heavy", 1), ("heavy", 7)],
-)
-def test_tensors_of_any_size(kind: str, keep: int | None) -> None:
-    """Borders of tensors fall between those of blocks, groups and units, or on them."""
-    rng = np.random.default_rng(0)
-    n = 3 * UNIT + 300
-    delta = rng.normal(size=n)
-    if kind == "sparse":
-        delta *= rng.random(n) < 0.003
-    if kind in ("rising", "falling"):  # the threshold rises again and again, or at once
-        delta = np.sort(np.abs(delta) ** 9)[:: 1 if kind == "rising" else -1] * rng.choice(
-            [1, -1], n
-        )
-    if kind == "heavy":
-        delta = rng.standard_t(0.5, size=n)
-    base = rng.normal(size=n).astype(F32)
-    with np.errstate(over="ignore"):
-        u = (base + delta).astype(F32)
-    u = np.clip(u, -1e30, 1e30)
-    check(cut(u, SIZES), cut(base, SIZES), keep)
 
 
 @given(
@@ -254,17 +218,6 @@ def test_non_finite_is_counted() -> None:
 
 
 # Codes that are given.
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("n", [0, 1, 64, 65, UNIT - 1, 2 * UNIT + 70])
-def test_packed(n: int, dtype: type) -> None:
-    rng = np.random.default_rng(n)
-    for density in (0, 0.01, 0.5, 1):
-        codes = (rng.integers(1, 200, n) * (rng.random(n) < density)).astype(dtype)
-        with packed(codes) as s:
-            assert (s.n, s.units, s.codes.dtype) == (n, -(-n // UNIT), dtype)
-            assert spread_codes(s).tolist() == codes.tolist()
 
 
 # Memory.

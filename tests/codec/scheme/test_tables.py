@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.errors import CodeTableError
-from codec.scheme import huffman, prefix, runlength, tables
+from codec.scheme import huffman, runlength, tables
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS
 from codec.scheme.limits import MAX_CLASSES
@@ -81,17 +81,6 @@ def spread_out(codes: list[int], k: int) -> list[int]:
 
 
 # Counting.
-
-
-@given(messages)
-def test_tokens_are_counted(message: tuple[int, list[int]]) -> None:
-    k, codes = message
-    expected = counted(codes, k).tokens
-    with packed(np.array(codes, U8)) as survivors:
-        n_zeros = np.bincount(codes, minlength=k).astype(np.int64)
-        got = prefix.settle_tokens(survivors, None, n_zeros, 1)
-    assert expected is not None
-    assert got.tolist() == expected.tolist()
 
 
 # Cost.

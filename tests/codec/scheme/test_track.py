@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import codec
-from codec.errors import StateMismatchError, TrackDigestError
+from codec.errors import StateMismatchError
 from codec.scheme import huffman
-from codec.scheme.delta import alphabets
 from codec.scheme.kernels import codes, decode
 from codec.scheme.tracker import check_same_layout
 from tests.bits import same
 from tests.codec.scheme.made import Arrays, Ways, copied, same_deltas
-
-all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
-scopes = st.sampled_from(["model", "tensor"])
-coders = st.sampled_from(["runlength", "huffman"])
-
-
-@settings(max_examples=20)
-@given(all_bits, scopes, coders, st.integers(0, 1000))
-def test_track_is_what_a_decoder_rebuilds(
-    random_states: Callable[..., list[Arrays]], bits: int | None, scope: str, coder: str, seed: int
-) -> None:
-    """Of tensors of every kind."""
-    first, *others = random_states(4, seed)
-    tracker = codec.Tracker(first, bits, scope, coder)
-    rebuilt = copied(tracker.state)
-    for state in others:
-        before = copied(tracker.state)
-        step = tracker.step(state)
-        codec.apply(step, rebuilt)
-        assert same(rebuilt, tracker.state)
-        assert len(step.groups) == (1 if scope == "model" else 3)
-        exact = ("d", "tiny", "empty", "step", "mask", "ids", "z")
-        changed = [k for k in exact if before[k].tobytes() != state[k].tobytes()]
-        assert step.tensors == dict.fromkeys("whb", "lossy") | dict.fromkeys(changed, "exact")
-        for name in exact:
-            assert tracker.state[name].tobytes() == state[name].tobytes()
-        lossy = sum(g.encoded.nbytes for g in step.groups)
-        assert step.nbytes == lossy + sum(state[k].nbytes for k in changed)
-
 
 # Against the scheme written out in numpy: the whole delta, every bucket, then promotion.
 
@@ -338,29 +303,6 @@ def test_apply_refuses_arrays_before_it_changes_any() -> None:
     assert same(locked, first)
 
 
-def test_scopes_differ() -> None:
-    """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
-    zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
-    moved = {"big": np.array([8, -8, 4, -4] * 2, np.float32), "small": np.full(8, 0.01, np.float32)}
-    model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
-    model.step(moved)
-    tensor.step(moved)
-    assert not model.state["small"].any()
-    assert tensor.state["small"].all()
-
-
-def test_alphabets() -> None:
-    """One of all tensors, or one of each; without those that are stored whole."""
-    layout = codec.Tracker({"a": EIGHT, "n": np.array(1), "b": EIGHT}).track.layout
-
-    def names(*of: Any) -> list[list[str]]:
-        return [[t.name for t in alphabet] for alphabet in alphabets(layout, *of)]
-
-    assert names("model") == [["a", "b"]]
-    assert names("tensor", ["a"]) == [["b"]]
-    assert names("model", ["a", "b"]) == []
-
-
 @pytest.mark.parametrize("settings", [{}, {"budget": 0.01}])
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_states_without_lossy_or_any_tensors(scope: str, settings: dict[str, float]) -> None:
@@ -401,32 +343,3 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("fault", ["encoded", "track"])
-def test_a_delta_that_fails_its_check(
-    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is written, and the error names a tensor. The next save is a base."""
-    rng = np.random.default_rng(0)
-    first: Arrays = {name: rng.normal(size=1500).astype(np.float32) for name in "ab"}
-    second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
-    real = codec.Tracker.prepare_arrays
-
-    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Delta:
-        step = real(tracker, *args)
-        if fault == "track":
-            tracker.state["b"][np.argmax(np.abs(second["b"] - first["b"]))] += 1
-            return step
-        (group,) = step.groups
-        wrong = replace(group.encoded, levels=group.encoded.levels * np.float32(2))
-        return replace(step, groups=(replace(group, encoded=wrong),))
-
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=2) as checkpoints:
-        checkpoints.save(0, first)
-        monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
-        with pytest.raises(TrackDigestError, match=f"another '{'b' if fault == 'track' else 'a'}'"):
-            checkpoints.save(1, second)
-        monkeypatch.undo()
-        assert codec.verify(tmp_path / "run.lcc").steps == (0,)
-        assert checkpoints.save(1, second).kind == "base"

@@ -19,6 +19,8 @@ from codec.scheme import twins, warmup
 from codec.scheme.kernels import machine
 from codec.scheme.warmup import COMPILING_SECONDS, LOADING_SECONDS, NS_A_BYTE, NS_A_VALUE
 
+Patch = pytest.MonkeyPatch
+
 pytest.importorskip("numba")
 
 
@@ -66,9 +68,7 @@ def test_kernels_are_warm() -> None:
 
 
 @pytest.mark.parametrize("file", ["kernels/machine.py", "limits.py"])
-def test_the_stamp_is_of_every_file(
-    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stamp_is_of_every_file(file: str, tmp_path: Path, monkeypatch: Patch) -> None:
     scheme = tmp_path / "scheme"
     shutil.copytree(machine.FOLDER.parent, scheme, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(machine, "FOLDER", scheme / "kernels")
@@ -108,7 +108,7 @@ def test_an_edited_callee_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh(monkeypatch: Patch) -> None:
     """As in a process that has no kernels yet."""
     monkeypatch.setattr(twins._choice, "is_loaded", False)
     monkeypatch.setattr(warmup, "_beside", warmup._Beside())
@@ -121,7 +121,7 @@ def load_beside_and_wait() -> None:
     warmup._beside.thread.join()
 
 
-def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_a_process(monkeypatch: Patch) -> None:
     codec.warm_up()
     monkeypatch.setattr(warmup, "_call_all", None)  # any work from here on fails
     codec.warm_up()
@@ -130,9 +130,7 @@ def test_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_kernels_are_loaded_beside(
-    compiled: bool, fresh: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_loaded_beside(compiled: bool, fresh: None, monkeypatch: Patch) -> None:
     """What numba's cache lacks is compiled by another process first."""
     commands: list[list[str]] = []
 
@@ -152,9 +150,7 @@ def test_kernels_are_loaded_beside(
     assert [command[0] for command in commands] == [] if compiled else [sys.executable]
 
 
-def test_a_process_that_starts_while_this_one_ends(
-    fresh: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_starts_while_this_one_ends(fresh: None, monkeypatch: Patch) -> None:
     """Nobody else would end it."""
     ended: list[bool] = []
 
@@ -186,7 +182,7 @@ def test_a_fork_made_while_kernels_are_loaded(
     assert in_fork(load) == (0, "True\n")
 
 
-def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: Patch) -> None:
     monkeypatch.setattr(warmup, "can_load", lambda: False)
     codec.warm_up()
     warmup.load_beside()
@@ -197,7 +193,7 @@ def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: pytest.Monkey
 
 
 def test_no_process_is_no_error(
-    fresh: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fresh: None, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise OSError("no more processes")
@@ -210,9 +206,7 @@ def test_no_process_is_no_error(
     assert not twins.takes_compiled()
 
 
-def test_what_is_large_waits_and_what_is_small_does_not(
-    fresh: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_large_waits_and_what_is_small_does_not(fresh: None, monkeypatch: Patch) -> None:
     loaded: list[bool] = []
     monkeypatch.setattr(warmup, "warm_up", lambda: loaded.append(True))
     for compiled, seconds in ((True, LOADING_SECONDS), (False, COMPILING_SECONDS)):

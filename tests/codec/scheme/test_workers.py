@@ -415,7 +415,7 @@ def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     And in these kernels, which numba compiles anew in every process that checks indices, the tests
     of test_stream on damage once more: it never reaches out of bounds.
     """
-    which = "damage_of_every and tokens or damage_by_random and not wide and not dense"
+    which = "damage_of_every and tokens or damage_of_stream and not wide and not dense"
     tests = ["-p", "no:cacheprovider", "tests/codec/scheme/test_stream.py", "-k", which]
     cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
     done = run(["-W", "ignore", "-c", RACE, *tests], **cache)

@@ -16,7 +16,7 @@ import codec
 from codec.state.family import MODEL
 from codec.state.policy import Policy
 from codec.state.tensors import TensorSpec
-from tests.codec.chains import kinds_in, save_all
+from tests.codec.chains import save_all
 
 F32 = np.float32
 Logged = pytest.LogCaptureFixture
@@ -209,23 +209,6 @@ def test_a_resumed_chain_says_nothing_again(tmp_path: Path, caplog: Logged) -> N
             save_all(tmp_path / path, [each], step, resume=True)
         assert len(about_moments(caplog)) == 1
         assert len(about_models(caplog)) == (path == "1.lcc")
-
-
-def test_a_chain_of_exact_moments_goes_on(tmp_path: Path, caplog: Logged) -> None:
-    """With its policy, until another one says that they are lossy."""
-    path, states = tmp_path / "run.lcc", adam(5)
-    exact = {"optimizer/*": "exact"}
-    save_all(path, states[:2], policy=exact)
-    save_all(path, states[2:3], 2, policy=exact, resume=True)
-    save_all(path, states[3:], 3, policy={"*/exp_avg*": "lossy"}, resume=True)
-    assert kinds_in(path) == "bdddd"
-    assert not [m for m in everything_logged(caplog) if "full base" in m]
-    assert codec.verify(path).ok
-    for step in (1, 2, 3, 4):
-        restored, live = (
-            s["optimizer"]["state"][0]["exp_avg"] for s in (codec.restore(path, step), states[step])
-        )
-        assert torch.equal(restored, live) == (step < 3)
 
 
 @pytest.mark.parametrize(
@@ -478,17 +461,3 @@ def test_no_false_alarms(
     ):
         lossy(tmp_path / f"{i}.lcc", each)
     assert about_models(caplog) == []
-
-
-@pytest.mark.parametrize("only", ["*/exp_avg", "*/exp_avg_sq", "optimizer/state/1"])
-def test_a_part_of_the_moments_is_that_of_the_whole(tmp_path: Path, only: str) -> None:
-    """Also a first moment alone, whose steps are those of a second one that is not asked for."""
-    path = tmp_path / "run.lcc"
-    save_all(path, adam(5))
-    whole, part = codec.restore(path), codec.restore(path, only=only)
-    moments = part["optimizer"]["state"]
-    assert moments
-    for i, entry in moments.items():
-        for key, value in entry.items():
-            assert torch.equal(value, whole["optimizer"]["state"][i][key])
-            assert only.startswith("optimizer") or key == only[2:]

@@ -88,7 +88,7 @@ COMMANDS += "|unpack run -o @|compress x.safetensors -o @"
 
 
 def test_on_the_command_line(
-    run: Path, tmp_path: Path, monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     """Also where the current directory is a chain, which an empty path would be taken for."""
     shutil.copytree(run, tmp_path / "here", dirs_exist_ok=True)

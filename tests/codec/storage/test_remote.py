@@ -40,6 +40,7 @@ from codec.storage import remote
 from codec.storage.lease import WRITER
 from codec.storage.location import Location
 from tests import s3
+from tests.codec.states import random_states
 from tests.codec.storage.way import Way
 
 Capture = pytest.CaptureFixture[str]
@@ -205,9 +206,7 @@ def names(store: dict[str, Any]) -> list[str]:
     return sorted(path.removeprefix("/bucket/run.lcc/") for path in store)
 
 
-def test_the_same_chain_as_on_disk(
-    tmp_path: Path, store: dict[str, Any], random_states: Callable[..., list[Arrays]]
-) -> None:
+def test_the_same_chain_as_on_disk(tmp_path: Path, store: dict[str, Any]) -> None:
     here = tmp_path / "run.lcc"
     for path in (here, URL):
         with codec.Checkpointer(path, bits=3, base_every=4) as checkpoints:
@@ -694,10 +693,7 @@ def test_a_short_read_of_anothers_record(monkeypatch: Patch, store: dict[str, An
 
 
 def test_an_interrupted_opening_holds_no_token(store: dict[str, Any], monkeypatch: Patch) -> None:
-    for place in (
-        "storage.lease.LeasedStore._is_conditional",
-        "saving.checkpointer.load_beside",
-    ):
+    for place in ("storage.lease.LeasedStore._is_conditional", "saving.checkpointer.load_beside"):
         with monkeypatch.context() as patch:
             patch.setattr(f"codec.{place}", interrupt)
             with pytest.raises(KeyboardInterrupt) as kept:
