@@ -1,12 +1,16 @@
-"""States of a page that it names itself, to wait for."""
+"""What browser tests share: states of a page that it names itself, to wait for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+MakeTab = Callable[..., Any]  # fixtures that are functions
+Save = Callable[..., Path]
 PATIENCE = 120_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
 SETTLED = """() => {
     const app = document.querySelector('[data-testid=stApp]');

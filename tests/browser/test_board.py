@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lcviz.play.one_file import play_html
-from tests.browser.states import PATIENCE, expecting
+from tests.browser.states import PATIENCE, MakeTab, expecting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-MakeTab = Callable[..., Any]
 
 
 def settled(page: Page) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 RACE_FIRST = """grid => {
     const [race, buckets] = ['race', 'buckets'].map(name =>
         grid.querySelector(`[data-place=${name}]`).getBoundingClientRect().top);

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 EDGE = """() => [document.querySelector('[data-testid=stMain]').getBoundingClientRect().left,
     document.querySelector('[data-testid=stExpandSidebarButton]')?.checkVisibility() ?? false]"""
 PLACE = (

@@ -13,14 +13,11 @@ import pytest
 import codec
 from lcviz.cli.tools import main
 from lcviz.play.one_file import play_html
-from lcviz.run.run import Run
-from lcviz.run.snapshot import RunSettings, Snapshot
 from tests.browser.states import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 SIZES = ((1280, 720), (1024, 768), (390, 844))
 # What the page shows, before its script has run undefined.
 STATE = """Object.defineProperty(window, "state", { get: () => {

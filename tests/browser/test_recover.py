@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 METHODS = ("full", "SCAR", "TOPN", "LC Huffman", "LC run-length")
 
 

@@ -7,10 +7,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 import codec
 from lcviz.run.run import Run, Snapshot
+
+Patch = pytest.MonkeyPatch
+# Fixtures that are functions; `Answer`: an exit code, and what was printed.
+Make = Callable[..., Any]
+MakeRun = Callable[..., Run]
+MakePath = Callable[..., Path]
+Answer = Callable[..., tuple[int, str]]
 
 SECONDS = 300  # for anything awaited, also on a busy machine
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from lcviz.cli import main, serve, tools
-from tests.lcviz.common import saved
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch, saved
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,7 +6,7 @@ import gc
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,10 @@ from lcviz.export.bundle import everything
 from lcviz.export.compress import Compression
 from lcviz.text import nbytes_text
 from lcviz.ui import session
-from tests.lcviz.common import SECONDS, flip
+from tests.lcviz.common import SECONDS, Make, Patch, flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
-Make = Callable[..., Any]
-Patch = pytest.MonkeyPatch
 PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 

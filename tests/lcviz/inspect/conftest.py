@@ -13,14 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz.inspect import watch as watching
-from tests.lcviz.common import SECONDS
+from tests.lcviz.common import SECONDS, Make, MakePath
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
 
 
 @pytest.fixture(scope="session")
-def save() -> Callable[..., Path]:
+def save() -> MakePath:
     """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
 
     def make(path: Path, first: int, last: int, **settings: Any) -> Path:
@@ -39,7 +39,7 @@ def save() -> Callable[..., Path]:
 
 
 @pytest.fixture
-def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
+def inspecting(visit: Make) -> Make:
     """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
     return lambda *, unfold=True, **parameters: visit(
         "inspect", held=dict.fromkeys(FOLDED if unfold else (), True), **parameters
@@ -47,9 +47,7 @@ def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def started(
-    page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
+def started(page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch) -> Make:
     """The dashboard at the root, of a server that was started with these arguments."""
 
     def open_page(*arguments: object, **parameters: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ from lcviz.export import archive as export
 from lcviz.export import receipt
 from lcviz.inspect.page_parts import MOST_PROBLEMS
 from lcviz.run.run import Run
-from tests.lcviz.common import finished
-
-Make = Callable[..., Any]
+from tests.lcviz.common import Make, MakeRun, finished
 
 
 @pytest.fixture
-def run(create: Callable[..., Run]) -> Run:
+def run(create: MakeRun) -> Run:
     """A finished run of four iterations."""
     return finished(create(stop_after=4))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +15,9 @@ from streamlit.testing.v1 import app_test
 import codec
 from lcviz.inspect import page_remote
 from lcviz.inspect.page_remote import answer, open_remote
-from tests.lcviz.common import SECONDS, until
+from tests.lcviz.common import SECONDS, Make, MakePath, Patch, until
 
 pytest.importorskip("aiohttp")
-
-Save = Callable[..., Path]
-Patch = pytest.MonkeyPatch
 
 
 class Click(BaseException):
@@ -117,7 +114,7 @@ def test_threads_that_no_visitor_waits_for(visitor: SimpleNamespace) -> None:
 
 
 def test_a_chain_behind_a_url(
-    visitor: SimpleNamespace, web_server: Any, tmp_path: Path, save: Save
+    visitor: SimpleNamespace, web_server: Any, tmp_path: Path, save: MakePath
 ) -> None:
     """It is the same chain as a whole, in parts and as an archive; each request can be left."""
     path = save(tmp_path / "run.lcc", 0, 4)
@@ -149,10 +146,10 @@ def test_a_chain_behind_a_url(
 
 
 def test_streamlit_ends_a_script_that_waits(
-    started: Callable[..., Any],
+    started: Make,
     web_server: Any,
     tmp_path: Path,
-    save: Save,
+    save: MakePath,
     monkeypatch: Patch,
 ) -> None:
     """Whatever was read before is still known once the server speaks again."""

@@ -18,9 +18,7 @@ from lcviz.inspect import watch as watching
 from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
-from tests.lcviz.common import until
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch, until
 
 
 @pytest.fixture(autouse=True)
@@ -105,19 +103,6 @@ def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     assert run.summary is None
     assert not run.problem or "a path is text" in run.problem
     assert run.name.encode()  # it can be shown
-
-
-def test_what_cannot_be_opened_is_told_and_tried_again(tmp_path: Path) -> None:
-    file = tmp_path / "run.lcc.zip"
-    file.write_bytes(b"none")
-    watch = Watch([str(file)])
-    (run,) = watch.runs()
-    assert "is not a readable .lcc.zip" in run.problem
-    write(tmp_path / "run.lcc")
-    codec.Chain(tmp_path / "run.lcc").pack(tmp_path / "good.zip")
-    (tmp_path / "good.zip").rename(file)
-    (run,) = watch.runs()
-    assert (run.problem, steps(watch)) == ("", [2])
 
 
 def test_a_settled_folder_is_not_listed_again(tmp_path: Path, monkeypatch: Patch) -> None:

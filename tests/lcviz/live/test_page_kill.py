@@ -19,14 +19,11 @@ from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import session
-from tests.lcviz.common import stepped
+from tests.lcviz.common import Make, MakeRun, Patch, stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
-Live = Callable[..., Any]
-Create = Callable[..., Run]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +49,7 @@ def raced(monkeypatch: Patch) -> list[Raced]:
     return found
 
 
-def run_to(create: Create, iteration: int, **changes: Any) -> Run:
+def run_to(create: MakeRun, iteration: int, **changes: Any) -> Run:
     """A run that has come so far: it ends there."""
     run = create(stop_after=iteration, **changes)
     run.play()
@@ -99,7 +96,7 @@ def until(page: Any, ready: Callable[[], bool]) -> None:
         page.run()
 
 
-def test_killed(live: Live, create: Create) -> None:
+def test_killed(live: Make, create: MakeRun) -> None:
     run = create(interval=2)
     page, other = live(run=run.id), live(run=run.id)
     assert page.at.button(key="kill").disabled
@@ -128,7 +125,7 @@ def test_killed(live: Live, create: Create) -> None:
     assert re.search(r"for at most 9 iterations\. About \d+ seconds? at most", offer)
 
 
-def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> None:
+def test_killed_just_after_a_save_and_going_on(live: Make, create: MakeRun) -> None:
     run = run_to(create, 4, optimizer="adam", lr=1e-9)
     c = run.snapshot().newest
     page = live(run=run.id).click("kill")
@@ -140,7 +137,7 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     page.click("go-on").finish()
 
 
-def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create: Create) -> None:
+def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Make, create: MakeRun) -> None:
     """What is shown beside a crash or a race is what the run has saved.
 
     That this training does not repeat itself is said until the run goes on.
@@ -172,7 +169,7 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
     assert not page.texts("warning")
 
 
-def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> None:
+def test_killed_again_before_anything_was_saved(live: Make, create: MakeRun) -> None:
     """What the checkpoint had left out went with the crash before: the run went on without it."""
     run = run_to(create, 5, interval=3)
     page = live(run=run.id).click("kill")
@@ -189,7 +186,7 @@ def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> N
 
 
 def test_methods_that_could_save_nothing_are_named(
-    live: Live, create: Create, raced: list[Raced]
+    live: Make, create: MakeRun, raced: list[Raced]
 ) -> None:
     """One bucket of a small model takes fewer bytes than the header of an index and values."""
     run = run_to(create, 4, model="matrix-factorization", data="synthetic-ratings", lr=2.0, bits=1)
@@ -201,7 +198,7 @@ def test_methods_that_could_save_nothing_are_named(
     assert warning.startswith("SCAR and TOPN saved nothing")
 
 
-def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
+def test_the_race_back(live: Make, create: MakeRun, raced: list[Raced]) -> None:
     run = run_to(create, 6)
     page = live(run=run.id).click("kill")
     race(page)
@@ -225,7 +222,7 @@ def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
     assert len(raced) == 1
 
 
-def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
+def test_going_on(live: Make, create: MakeRun, raced: list[Raced]) -> None:
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill")
     race(page)
@@ -245,7 +242,7 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
 
 
 def test_a_race_that_goes_on_beside_the_run_stays_until_it_is_closed(
-    live: Live, create: Create, held: threading.Event
+    live: Make, create: MakeRun, held: threading.Event
 ) -> None:
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill").click("kill-start")
@@ -262,7 +259,7 @@ def test_a_race_that_goes_on_beside_the_run_stays_until_it_is_closed(
 
 
 def test_a_long_chain_is_read_in_the_background(
-    live: Live, create: Create, monkeypatch: Patch
+    live: Make, create: MakeRun, monkeypatch: Patch
 ) -> None:
     """Every tab says it, can be left, and goes on once the chain is read."""
     read, restarted = threading.Event(), run_module.restarted_model
@@ -308,7 +305,7 @@ def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     go_on.set()
 
 
-def test_a_race_in_two_tabs(live: Live, create: Create, held: threading.Event) -> None:
+def test_a_race_in_two_tabs(live: Make, create: MakeRun, held: threading.Event) -> None:
     run = run_to(create, 6)
     page = live(run=run.id).click("kill").click("kill-start")
     until(page, lambda: "Repeating the training: 2 of 6." in said(page))
@@ -326,7 +323,7 @@ def test_a_race_in_two_tabs(live: Live, create: Create, held: threading.Event) -
     assert raced_picture(other.run()) is not None
 
 
-def test_a_race_that_takes_too_long(live: Live, create: Create, monkeypatch: Patch) -> None:
+def test_a_race_that_takes_too_long(live: Make, create: MakeRun, monkeypatch: Patch) -> None:
     """It is not offered, or rework is looked for less far."""
     monkeypatch.setattr(Crash, "seconds", lambda self, _pace: 60.0 * self.cap)
     page = live(run=run_to(create, 2).id).click("kill")
@@ -338,7 +335,7 @@ def test_a_race_that_takes_too_long(live: Live, create: Create, monkeypatch: Pat
     assert "4 minutes" in page.at.button(key="kill-start").help
 
 
-def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
+def test_what_goes_wrong_is_told(live: Make, create: MakeRun, monkeypatch: Patch) -> None:
     def refuse(*_: object) -> None:
         raise RunError("This cannot be done.")
 
@@ -353,7 +350,7 @@ def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch)
     assert run.snapshot().status == "killed"
 
 
-def test_restarts_of_the_server_before_a_crash(create: Callable[..., Run]) -> None:
+def test_restarts_of_the_server_before_a_crash(create: MakeRun) -> None:
     """The race repeats those before its crash; later ones are no part of it."""
     run = create(interval=2, stop_after=10)
     stepped(run, 3)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import demo_models
 from lcviz.lab.recovery.kill import Crash, OnDisk
 from lcviz.live.buckets_picture import Worth
 from lcviz.live.followed import first_weight, history_of
@@ -33,13 +32,10 @@ TRAIN = """async ([given, seed, iterations, batches]) => {
     const training = new Training(player.data.train, seed);
     const first = [...training.parameters];
     const run = new Run(player.data, given.sizes, seed, FIRST_SETTING);
-    const losses = [];
-    for (let t = 1; t <= iterations; t++) losses.push(training.iterate(t));
     while (run.iteration < iterations) run.advance();
     return {
         first,
         batches: batches.map(t => [...training.batch(t)]),
-        losses,
         live: run.live.map(one => one.loss),
         saved: run.own.checkpoints.map(one => [one.step, one.nbytes, one.restored.loss]),
     };
@@ -126,15 +122,6 @@ def test_the_training_follows_python_s(finished: Finish, seed: int) -> None:
         assert restored == pytest.approx(expected_restored, abs=1e-3)
         assert nbytes == pytest.approx(snapshot.at(step).nbytes, rel=0.02)
     assert len(answer["saved"]) == ITERATIONS // settings.interval
-
-
-def test_the_batch_losses_follow_python_s() -> None:
-    answer = computed(TRAIN, [given(), 3, ITERATIONS, []])
-    training = demo_models.Training(
-        demo_models.make_task("logistic-regression", "digits", seed=3), "sgd", 0.1, 0.0, 256
-    )
-    expected = [training.iterate(t) for t in range(1, ITERATIONS + 1)]
-    assert answer["losses"] == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_pictures_are_live_s(finished: Finish) -> None:

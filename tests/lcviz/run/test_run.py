@@ -8,7 +8,6 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,12 +25,8 @@ from demo_models import FOLDER_VARIABLE
 from lcviz.lab.sizes import huffman_nbytes
 from lcviz.run import controls, saved_steps, trainer
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
-from lcviz.run.snapshot import CLOSED, NEXT, Status
-from tests.lcviz.common import SECONDS, stepped
+from tests.lcviz.common import SECONDS, Make, MakeRun, Patch, stepped
 
-MakeRun = Callable[..., Run]
-MakeGate = Callable[[Run], Any]
-Patch = pytest.MonkeyPatch
 Saves = dict[int, SimpleNamespace]
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -162,13 +157,6 @@ def test_training_is_that_of_a_plain_loop(
 # Play, pause, step, finish, close.
 
 
-def test_the_table_of_statuses() -> None:
-    """Every status is reached, every run can be closed, and a closed one stays closed."""
-    assert set(NEXT) == set(Status) == {"paused"}.union(*NEXT.values())
-    assert [status for status in Status if CLOSED not in NEXT[status]] == [CLOSED]
-    assert NEXT[CLOSED] == ()
-
-
 def test_stepping_leaves_no_trace(make_run: MakeRun) -> None:
     """Each step is one interval; in the end the chain is that of a run in one go."""
     run, whole = make_run(interval=2, stop_after=6), make_run(interval=2, stop_after=6)
@@ -184,7 +172,7 @@ def test_stepping_leaves_no_trace(make_run: MakeRun) -> None:
         assert run.wait(SECONDS) == snapshot
 
 
-def test_pause_waits_for_the_iteration_under_way(make_run: MakeRun, gate: MakeGate) -> None:
+def test_pause_waits_for_the_iteration_under_way(make_run: MakeRun, gate: Make) -> None:
     """And a step from between two checkpoints ends at the next."""
     run = make_run(interval=3, stop_after=9)
     held = gate(run)
@@ -203,7 +191,7 @@ def test_pause_waits_for_the_iteration_under_way(make_run: MakeRun, gate: MakeGa
     assert played(run).status == "finished"
 
 
-def test_step_while_playing_ends_the_playing(make_run: MakeRun, gate: MakeGate) -> None:
+def test_step_while_playing_ends_the_playing(make_run: MakeRun, gate: Make) -> None:
     run = make_run(stop_after=500)
     held = gate(run)
     run.play()
@@ -259,7 +247,7 @@ def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
         assert run.wait(1).status == "closed"
 
 
-def test_who_waits_for_a_run_is_woken_when_it_is_closed(make_run: MakeRun, gate: MakeGate) -> None:
+def test_who_waits_for_a_run_is_woken_when_it_is_closed(make_run: MakeRun, gate: Make) -> None:
     """Step in one tab, Reset in another, in the middle of an iteration."""
     run = make_run(stop_after=50)
     held = gate(run)
@@ -293,7 +281,7 @@ def test_impossible_settings(tmp_path: Path, changes: dict[str, Any], error: Any
     assert not (tmp_path / "run.lcc").exists()
 
 
-def test_a_chain_that_is_there_is_not_touched(finished_runs: Callable[..., Run]) -> None:
+def test_a_chain_that_is_there_is_not_touched(finished_runs: MakeRun) -> None:
     run = finished_runs(stop_after=2)
     run._trainer.thread.join()  # which closes the chain last
     before = chain_bytes(run)

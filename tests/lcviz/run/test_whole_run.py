@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +12,7 @@ from codec import Coding
 from lcviz.run.run import Run, RunError
 from lcviz.run.whole_run import STATES_BUDGET, Replay, Trial
 from lcviz.server.runs import EXAMPLE
-from tests.lcviz.common import finished
-
-Finished = Callable[..., Run]
+from tests.lcviz.common import MakeRun, Patch, finished
 
 
 def replayed(run: Run, trial: Trial) -> tuple[Replay, list[tuple[int, float | None]]]:
@@ -39,7 +36,7 @@ def replayed(run: Run, trial: Trial) -> tuple[Replay, list[tuple[int, float | No
     ],
     ids=str,
 )
-def test_the_run_with_this_setting(finished_runs: Finished, changes: dict[str, object]) -> None:
+def test_the_run_with_this_setting(finished_runs: MakeRun, changes: dict[str, object]) -> None:
     """The training does not depend on the codec: bytes and restored model are the same."""
     run, other = finished_runs(bits=4), finished_runs(**changes)
     replay, found = replayed(run, Trial(other.settings.coding))
@@ -48,7 +45,7 @@ def test_the_run_with_this_setting(finished_runs: Finished, changes: dict[str, o
     assert found == [(c.nbytes, c.losses.restored_metric) for c in saved]
 
 
-def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: Finished) -> None:
+def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: MakeRun) -> None:
     """Of 2 bits; its code tables are new at every step."""
     run = finished_runs()
     (_, cut), (_, whole) = replayed(run, Trial(Coding(4), 3)), replayed(run, Trial(Coding(2)))
@@ -56,7 +53,7 @@ def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: Finishe
     assert all(abs(a - b) < 64 for (a, _), (b, _) in zip(cut, whole))
 
 
-def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: Finished) -> None:
+def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: MakeRun) -> None:
     run = finished_runs()
     replay, _ = replayed(run, Trial(Coding(2), carries=False))
     steps = replay.steps()
@@ -67,7 +64,7 @@ def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: Finis
             np.testing.assert_allclose(states.live[name] - states.before[name], trained, atol=1e-6)
 
 
-def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finished) -> None:
+def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: MakeRun) -> None:
     run = finished_runs(seed=7)
     replay = Replay(run, Trial(Coding(1)))
     assert replay.steps() == [1, 2, 3, 4, 5, 6]
@@ -87,7 +84,7 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     assert all(np.array_equal(before[n], a) for n, a in run.saved.states(3).before.items())
 
 
-def test_old_deltas_make_room(finished_runs: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_deltas_make_room(finished_runs: MakeRun, monkeypatch: Patch) -> None:
     run = finished_runs()
     monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.saved.states(1).nbytes)
     replay = Replay(run, Trial(Coding(1)))
@@ -108,7 +105,7 @@ ACCURACIES = {
 
 
 @pytest.mark.exhaustive
-def test_what_the_example_teaches(make_run: Callable[..., Run]) -> None:
+def test_what_the_example_teaches(make_run: MakeRun) -> None:
     """One bucket ruins the restart at first; without the track two bits never recover."""
     settings = {"interval": EXAMPLE.interval, "stop_after": 600, "batch_size": EXAMPLE.batch_size}
     run = finished(make_run(lr=EXAMPLE.lr, **settings))

@@ -13,8 +13,7 @@ import codec
 from lcviz.lab.progress import Progress, Report
 from lcviz.server import jobs
 from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch
 
 SECONDS = 300  # for anything awaited
 

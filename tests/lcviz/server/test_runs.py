@@ -22,11 +22,9 @@ from lcviz.run import past
 from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs, temp_folders
 from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
-from tests.lcviz.common import finished, stepped
+from tests.lcviz.common import Answer, Patch, finished, stepped
 
 MakeSettings = Callable[..., RunSettings]
-Answer = Callable[..., tuple[int, str]]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pytest
 
 from lcviz.server import temp_folders
 from lcviz.server.temp_folders import TempFolder, remove_abandoned
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
