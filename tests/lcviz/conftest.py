@@ -31,6 +31,7 @@ from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.live import page as live_page
 from lcviz.live import page_pictures
 from lcviz.live.step_record import StepRecord, trial_record
+from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import runs
@@ -95,12 +96,14 @@ WATCHER = "the test"  # without one a run pauses, if it is slow
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """A paused run in its own directory, closed after the test: make_run(model, **changes)."""
+    """A paused run in its own directory, closed after the test: make_run(model, **changes), or of
+    settings."""
     made: list[Run] = []
 
-    def make(model: str = "logistic-regression", **changes: Any) -> Run:
+    def make(model: str | RunSettings = "logistic-regression", **changes: Any) -> Run:
         number = len(made)
-        run = Run(f"test-{number}", _settings(model, **changes), tmp_path / f"{number}" / "run.lcc")
+        settings = _settings(model, **changes) if isinstance(model, str) else model
+        run = Run(f"test-{number}", settings, tmp_path / f"{number}" / "run.lcc")
         run.watch(WATCHER, lambda _: True)
         made.append(run)
         return run
@@ -167,6 +170,20 @@ def unhandled(monkeypatch: Patch) -> queue.Queue[BaseException | None]:
     ends: queue.Queue[BaseException | None] = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda args: ends.put(args.exc_value))
     return ends
+
+
+@pytest.fixture
+def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
+    """A long chain: it is read once this event is set."""
+    read, restarted = threading.Event(), run_module.restarted_model
+
+    def slow(*arguments: Any) -> Any:
+        assert read.wait(SECONDS)
+        return restarted(*arguments)
+
+    monkeypatch.setattr(run_module, "restarted_model", slow)
+    yield read
+    read.set()
 
 
 @pytest.fixture

@@ -241,23 +241,6 @@ def test_a_damaged_chain(own_files: Make, make_chain: Make, monkeypatch: Patch) 
     assert not page.at.get("download_button")
 
 
-def test_what_was_asked_for_last_is_opened(own_files: Make, series: Path) -> None:
-    def upload(page: Any, data: bytes) -> Any:
-        turn = page.at.session_state["own-turn"]
-        given = [("1.safetensors", data, "application/octet-stream")]
-        page.at.file_uploader(key=f"own_upload_{turn}").set_value(given)
-        return page.run()
-
-    data = (series / "step-5.safetensors").read_bytes()
-    page = upload(own_files(), data)
-    assert [b.key for b in page.at.button] == ["own-close", "export-start"]
-    page.set("text_input", "export_path", str(series))
-    assert (labels(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
-    upload(page, data)
-    page.click("own-close")
-    assert labels(page) == ["Compress 4 checkpoints"]
-
-
 def test_everything_is_kept_until_a_part_is_left_out(own_files: Make, tmp_path: Path) -> None:
     for i in range(3):
         state = {"model": {"w": torch.arange(40.0) * i, "n": torch.tensor(i)}, "epoch": i}

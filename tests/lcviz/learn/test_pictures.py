@@ -140,6 +140,3 @@ def test_reading_and_writing_numbers() -> None:
     assert read_numbers(" 1, −2;\t3e-1 ") == [1.0, -2.0, pytest.approx(0.3)]
     assert write_numbers(read_numbers(TRAINED)) == TRAINED
     assert read_numbers(write_numbers([1e-7, np.pi])) == [np.float32(1e-7), np.float32(np.pi)]
-    for text, problem in (("", "enter"), ("1 x", "“x”"), ("1e31", "too large"), ("inf", "“inf”")):
-        with pytest.raises(ValueError, match=problem):
-            read_numbers(text)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
@@ -28,7 +25,7 @@ from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import picture, session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
-from tests.lcviz.common import Make, MakeRun, Patch
+from tests.lcviz.common import Make, MakeRun, Patch, until
 from tests.worded import lost_work
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -275,33 +272,16 @@ def test_reset(live: Make, monkeypatch: Patch) -> None:
     assert not other.run().texts("warning")
 
 
-@pytest.fixture
-def held(monkeypatch: Patch) -> Iterator[threading.Semaphore]:
-    """Every iteration of every run waits for one release of this semaphore."""
-    gate, loss = threading.Semaphore(0), Task.loss
-
-    def wait(self: Task, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        assert gate.acquire(timeout=60)
-        return loss(self, batch)
-
-    monkeypatch.setattr(Task, "loss", wait)
-    yield gate
-    for _ in range(1000):
-        gate.release()
-
-
-def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
+def let_save(run: Run, held: Any, step: int) -> None:
     """Let the run train on until that step is saved and its losses are measured."""
-    while run.snapshot().newest.step < step:
-        before = run.snapshot().newest.step
-        gate.release()
-        while run.snapshot().newest.step <= before or not run.snapshot().newest.losses:
-            time.sleep(0.001)
+    held.let_through(step - run.snapshot().newest.step)
+    until(lambda: (newest := run.snapshot().newest).step == step and newest.losses)
 
 
-def test_while_it_plays(live: Make, create: MakeRun, held: threading.Semaphore) -> None:
+def test_while_it_plays(live: Make, create: MakeRun, gate: Make) -> None:
     """Pause instead of Play, no stepping, and the costly experiment waits to be asked for."""
     run = create(stop_after=50)
+    held = gate(run)
     page = live(run=run.id).click("play")
     let_save(run, held, 2)
     page.run()
@@ -318,7 +298,7 @@ def test_while_it_plays(live: Make, create: MakeRun, held: threading.Semaphore) 
 
     def let_it_come_to_rest() -> None:
         pause()
-        held.release()
+        held.let_through()
 
     run.pause = let_it_come_to_rest  # type: ignore[method-assign]
     page.click("pause")
@@ -327,15 +307,15 @@ def test_while_it_plays(live: Make, create: MakeRun, held: threading.Semaphore) 
 
 @pytest.mark.parametrize("shown", ["Pause", "Play"])
 def test_a_button_does_what_it_says_whatever_another_tab_did(
-    live: Make, create: MakeRun, held: threading.Semaphore, shown: str
+    live: Make, create: MakeRun, gate: Make, shown: str
 ) -> None:
     """Pause, pressed where the run was paused meanwhile, does not play it."""
     run = create(stop_after=50)
-    page = live(run=run.id)
+    held, page = gate(run), live(run=run.id)
     if shown == "Pause":
         page.click("play")
         run.pause()
-        held.release()  # the iteration under way
+        held.let_through()  # the iteration under way
         run.wait(60)
     else:
         run.play()
@@ -344,6 +324,7 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
     assert run.snapshot().status == ("paused" if shown == "Pause" else "playing")
     other = "Play" if shown == "Pause" else "Pause"
     assert page.at.button(key=other.lower()).label == other
+    held.let_through(50)
 
 
 @pytest.mark.parametrize(
@@ -364,17 +345,16 @@ def test_the_slower_a_look_is_the_longer_until_the_next(
     assert session.poll_interval(run) == seconds
 
 
-def test_looks_at_a_run_that_plays_are_timed(
-    live: Make, create: MakeRun, held: threading.Semaphore
-) -> None:
+def test_looks_at_a_run_that_plays_are_timed(live: Make, create: MakeRun, gate: Make) -> None:
     run = create(interval=1, stop_after=3)
+    held = gate(run)
     run.play()
     page = live(run=run.id)  # its base
     assert run not in session._looks
     let_save(run, held, 1)
     page.run()
     assert len(session._looks[run]) == 1
-    held.release(2)
+    held.let_through(2)
     page.finish()
     page.run()
     assert len(session._looks[run]) == 1
@@ -405,11 +385,12 @@ def test_who_reads_another_page_watches(live: Make, create: MakeRun, monkeypatch
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Make, create: MakeRun, held: threading.Semaphore, monkeypatch: Patch
+    live: Make, create: MakeRun, gate: Make, monkeypatch: Patch
 ) -> None:
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
+    held = gate(run)
     run.leave("the test")
     page = live(run=run.id).click("step")
     assert run.snapshot().status == "playing"
@@ -420,7 +401,7 @@ def test_a_step_that_takes_long_is_watched(
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.POLL_SECONDS
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
-    held.release(3)
+    held.let_through(3)
     assert (page.finish().status, drawn_step(page)) == ("paused", 3)
     assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
     assert live_page.PATIENCE < WATCH_SECONDS / 4

@@ -19,10 +19,6 @@ from tests.lcviz.common import Make, MakeRun, stepped
 STEERING = {"play", "pause", "step", "kill", "reset"}
 
 
-def buttons(page: Any) -> set[str]:
-    return {button.key for button in page.at.button}
-
-
 def links(page: Any) -> list[dict[str, list[str]]]:
     """What the links that *Share* offers say."""
     codes = [code.value for code in page.at.code if "run=" in code.value]
@@ -59,7 +55,7 @@ def test_who_has_the_link_can_look(live: Make, run: Run) -> None:
     page = live(steers=False, run=run.id)
     assert page.picture("headline")["status"].startswith("iteration 2 of 100")
     assert "You are watching. Only the run's owner can steer it." in page.texts("markdown")
-    assert not buttons(page) & STEERING
+    assert not STEERING & {*page.buttons}
     (look,) = links(page)
     assert look["run"] == [run.id]
     assert "steer" not in look
@@ -67,13 +63,13 @@ def test_who_has_the_link_can_look(live: Make, run: Run) -> None:
         page.at.session_state["steering"].of(run)
     page.click("start")  # a run of one's own
     assert page.the_run is not run
-    assert STEERING - {"play"} <= buttons(page)
+    assert STEERING - {"play"} <= {*page.buttons}
     assert session.all_runs().get(run.id) is run
 
 
 def test_the_private_link_hands_the_steering_on(live: Make, run: Run) -> None:
     owner = live(run=run.id)
-    assert {"play", "step", "kill", "reset"} <= buttons(owner)
+    assert {"play", "step", "kill", "reset"} <= {*owner.buttons}
     look, steer = links(owner)
     assert look["run"] == [run.id]
     assert "steer" not in look
@@ -91,7 +87,7 @@ def test_another_key_opens_nothing(live: Make, run: Run, create: MakeRun, key: s
         key = session.all_runs().key(create(interval=2, stop_after=100))
     page = live(steers=False, run=run.id, steer=key)
     assert "You are watching" in " ".join(page.texts("markdown"))
-    assert not buttons(page) & STEERING
+    assert not STEERING & {*page.buttons}
     assert "steer" not in page.at.query_params
 
 

@@ -8,7 +8,6 @@ import shutil
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -255,20 +254,6 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
 
 
 # Going on in the background.
-
-
-@pytest.fixture
-def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
-    """A long chain: it is read once this event is set."""
-    read, restarted = threading.Event(), run_module.restarted_model
-
-    def slow(*arguments: Any) -> Any:
-        assert read.wait(SECONDS)
-        return restarted(*arguments)
-
-    monkeypatch.setattr(run_module, "restarted_model", slow)
-    yield read
-    read.set()
 
 
 def test_going_on_in_the_background(make_run: MakeRun, slowly: threading.Event) -> None:
