@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lcviz.play.one_file import play_html
 from tests.browser.states import PATIENCE, MakeTab, expecting
@@ -50,6 +50,14 @@ def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_pa
     visitor.check()
 
 
+def saved_with_three_bits(visitor: Any) -> None:
+    """The run has what was tried: nothing is only a try any more."""
+    visitor.settled()
+    pressed = visitor.page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
+    assert pressed.all_inner_texts() == ["3", "values"]
+    expecting(visitor.page.get_by_text("only a try")).to_have_count(0)
+
+
 def test_start_hands_over(tab: MakeTab) -> None:
     """The run is saved as was tried. A crash in the example needs no server."""
     visitor = tab(width=1280).open("/?iterations=40&speed=full#step=newest")
@@ -67,10 +75,7 @@ def test_start_hands_over(tab: MakeTab) -> None:
     expecting(page.get_by_text("iteration 40 of 40, finished")).to_be_visible()
     expecting(page.locator(".board")).to_have_count(1)
     assert "#" not in page.url
-    visitor.settled()
-    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
-    assert pressed.all_inner_texts() == ["3", "values"]
-    expecting(page.get_by_text("only a try")).to_have_count(0)
+    saved_with_three_bits(visitor)
     settled(page)
     assert sheets(page) == 1
     visitor.check()
@@ -168,10 +173,7 @@ def test_start_before_the_server_has_imported_anything(watching: MakeTab) -> Non
     expecting(page.get_by_role("button", name=re.compile(r"^Starting … \d+ s$"))).to_be_disabled()
     assert page.locator(".board").evaluate("board => board.isFirst")
     expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
-    visitor.settled()
-    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
-    assert pressed.all_inner_texts() == ["3", "values"]
-    expecting(page.get_by_text("only a try")).to_have_count(0)
+    saved_with_three_bits(visitor)
     visitor.check()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,6 +65,20 @@ def saved(path: Path | str, states: Iterable[Any], **settings: Any) -> Path:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
     return Path(path)
+
+
+def save_steps(path: Path, first: int, last: int, **settings: Any) -> Path:
+    """Save steps first to last of a chain; past 0 it is continued: its path."""
+    rng = np.random.default_rng(first)
+    state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
+    if first:
+        state = codec.restore(path)
+    with codec.Checkpointer(path, resume=first > 0, **{"bits": 4} | settings) as chain:
+        for step in range(first, last + 1):
+            state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
+            state["n"] = np.array(state["n"] + 1)
+            chain.save(step, state)
+    return path
 
 
 def files(folder: Path, states: Iterable[Any]) -> Path:

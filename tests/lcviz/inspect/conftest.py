@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import codec
 from lcviz.inspect import watch as watching
-from tests.lcviz.common import SECONDS, Make, MakePath
+from tests.lcviz.common import SECONDS, Make, MakePath, save_steps
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-receipting")  # boxes
@@ -21,21 +19,8 @@ FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors", "inspect-rec
 
 @pytest.fixture(scope="session")
 def save() -> MakePath:
-    """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
-
-    def make(path: Path, first: int, last: int, **settings: Any) -> Path:
-        rng = np.random.default_rng(first)
-        state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
-        if first:
-            state = codec.restore(path)
-        with codec.Checkpointer(path, resume=first > 0, **{"bits": 4} | settings) as chain:
-            for step in range(first, last + 1):
-                state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
-                state["n"] = np.array(state["n"] + 1)
-                chain.save(step, state)
-        return path
-
-    return make
+    """Save steps first to last of a chain, see `save_steps`."""
+    return save_steps
 
 
 @pytest.fixture
