@@ -3,8 +3,6 @@
 Not done here: watched runs, whose server has a test of its own (test_watch).
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Inspect in a browser: a chain that this process writes while the page looks at it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

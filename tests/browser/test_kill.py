@@ -1,7 +1,5 @@
 """A visitor kills a run, sees the race back, and goes on; another tab sees it all."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

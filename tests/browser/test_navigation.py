@@ -1,7 +1,5 @@
 """From page to page: settings stay, and a page leaves nothing of itself on the next."""
 
-from __future__ import annotations
-
 import re
 
 from tests.browser.states import MakeTab

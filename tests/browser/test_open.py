@@ -1,7 +1,5 @@
 """Open and export in a browser: a series is uploaded, compressed, compared, and taken along."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A visitor at Recover: a recording at once, then a run of one's own that stops and finishes."""
 
-from __future__ import annotations
-
 import re
 
 from tests.browser.states import MakeTab

@@ -1,7 +1,5 @@
 """The server is killed while a visitor trains: the page in the browser finds its run again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The pictures of a run on Live, by pointer; each is copied as a PNG."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

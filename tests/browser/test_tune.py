@@ -1,7 +1,5 @@
 """A visitor at Tune."""
 
-from __future__ import annotations
-
 import re
 
 from tests.browser.states import MakeTab

@@ -1,7 +1,5 @@
 """A server that was started to watch a folder of runs, in a browser, while this process writes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A training that was loaded goes on as the one that was saved."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

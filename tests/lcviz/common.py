@@ -1,7 +1,5 @@
 """What tests of the dashboard do to runs, and to chains and files on disk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Another model needs its own file, which this one stands for, and an entry in the catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

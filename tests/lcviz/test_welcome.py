@@ -1,7 +1,5 @@
 """The first seconds: what is there before the heavy imports, and what it is made of."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

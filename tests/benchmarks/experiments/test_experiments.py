@@ -1,7 +1,5 @@
 """`python -m benchmarks.experiments`, as a user runs them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The command `lcviz`: help, the commands behind it, and the dashboard that it opens."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Helpers of the Export tests, as fixtures: test files import nothing of each other."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterator, Mapping

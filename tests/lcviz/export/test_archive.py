@@ -1,7 +1,5 @@
 """A run's archive: checked from its bytes, refused if anything is wrong."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import threading

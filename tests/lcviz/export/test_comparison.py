@@ -1,7 +1,5 @@
 """Bytes and errors of a compressed series, against plain NumPy in float64, and their charts."""
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile

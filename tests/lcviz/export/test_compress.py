@@ -1,7 +1,5 @@
 """A chain of a visitor's own: measured, verified, made again by its script, gone when stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints that a visitor brings: taken in order, or refused in a sentence, nothing left."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The Export page as Streamlit runs it, without a browser."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

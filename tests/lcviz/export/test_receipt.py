@@ -1,7 +1,5 @@
 """Receipts: what they say, what a check of them finds, and what is downloaded with them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The Glossary page: all words, the one that was asked for, and those that are looked for."""
 
-from __future__ import annotations
-
 import pytest
 from streamlit.testing.v1 import AppTest
 

@@ -1,7 +1,5 @@
 """What the tests of this page share."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

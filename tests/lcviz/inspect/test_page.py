@@ -1,7 +1,5 @@
 """The Inspect page as Streamlit runs it, without a browser."""
 
-from __future__ import annotations
-
 import gc
 import io
 import re

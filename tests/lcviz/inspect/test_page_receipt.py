@@ -1,7 +1,5 @@
 """A receipt checked on the Inspect page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server that stops answering holds no visitor's tab."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

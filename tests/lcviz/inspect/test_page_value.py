@@ -1,7 +1,5 @@
 """One value over the steps, as Streamlit runs the page."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

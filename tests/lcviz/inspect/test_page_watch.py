@@ -1,7 +1,5 @@
 """Runs that were named when the server was started, as Streamlit runs the page."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import threading

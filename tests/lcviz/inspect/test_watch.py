@@ -1,7 +1,5 @@
 """Runs at the places that a server was told to watch: found, named, and looked at as they grow."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

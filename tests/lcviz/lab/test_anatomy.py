@@ -1,7 +1,5 @@
 """The anatomy of a delta against what the codec itself makes of the same values."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bits cut at code words: the format's own example, and whole streams."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One weight: what is told of it is what the record holds and what a decoder makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

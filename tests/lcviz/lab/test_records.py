@@ -1,7 +1,5 @@
 """What records say before they are decoded, from their heads and from all their bytes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

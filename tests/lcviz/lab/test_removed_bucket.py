@@ -1,7 +1,5 @@
 """The removed-bucket experiment against a slow and obvious one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

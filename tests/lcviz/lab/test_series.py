@@ -1,7 +1,5 @@
 """Series of states: of a training, of files, of a chain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of a tensor over the steps, against restored states."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

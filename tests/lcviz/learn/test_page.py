@@ -1,7 +1,5 @@
 """The Learn page as Streamlit runs it: what its pictures are given, and the link."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What Learn's pictures draw: the paper's example, runs of zeros, and five checkpoints."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The weight that Live follows: which one, what a step does to it, and its way so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The Live page as Streamlit runs it, without a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Kill it now on the Live page: what it reports, the race back, going on, in several tabs."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

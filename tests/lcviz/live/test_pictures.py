@@ -1,7 +1,5 @@
 """Live's pictures as values: what is drawn is what the step has."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

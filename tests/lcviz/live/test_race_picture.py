@@ -1,7 +1,5 @@
 """The race on Live: lines, marks, the table, and a verdict that is honest whoever wins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A link lets others look at a run; only who began it, or has the private link, steers it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The record of a step: as the run saved it, with another setting, and with another cut."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The play page's worker, without a page: its training, its pictures and its race are Python's."""
 
-from __future__ import annotations
-
 import base64
 import re
 from typing import Any

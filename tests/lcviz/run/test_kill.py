@@ -1,7 +1,5 @@
 """A run is killed and goes on: what is gone is gone, what was saved is there to the last bit."""
 
-from __future__ import annotations
-
 import gc
 import queue
 import shutil

@@ -1,7 +1,5 @@
 """What a run keeps: the newest steps in memory, older alphabets on disk, and no more."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

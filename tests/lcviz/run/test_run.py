@@ -1,7 +1,5 @@
 """A run: what it saves is true, the same every time, and it does what its buttons say."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -1,7 +1,5 @@
 """A whole run saved once more is the run that would have had this setting."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Runs whose checkpoints hold Adam's state beside the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What is freed leaves the process, and threads share few heaps."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The line of experiments: one at a time, shared, kept, stopped when nobody wants them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

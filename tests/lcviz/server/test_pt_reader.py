@@ -1,7 +1,5 @@
 """The process that reads .pt files; tests/lcviz/export/test_own_files.py gives it hostile ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What visitors try on whole runs."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The manager of all runs: ids, the cap, the example, cleaning up."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Folders that go with their process, also with one that is killed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

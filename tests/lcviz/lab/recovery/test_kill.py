@@ -1,7 +1,5 @@
 """The race back from a crash: the same training again, the same bytes, the chain that is there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol of recovery: rework on a trend, methods at equal bytes, the same numbers again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
