@@ -24,6 +24,16 @@ def settled(page: Page) -> None:
     page.wait_for_function(SETTLED)
 
 
+def drawn(page: Page) -> None:
+    """Wait until everything that was asked of the board's worker is computed and drawn."""
+    page.locator(".board[data-settled]").wait_for()
+
+
+def sheets(page: Page) -> int:
+    """How many sheets of paper the page takes."""
+    return int(page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n"))
+
+
 def expecting(what: Any) -> Any:
     """Playwright's expect, as patient as everything here."""
     from playwright.sync_api import expect
