@@ -25,9 +25,7 @@ from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import (
-    GAP,
     HEIGHT,
-    LEVELS,
     MOST_PIXELS,
     WIDTH,
     Image,
@@ -77,49 +75,24 @@ def thread_in(run: Run, shown: StepRecord) -> WeightHistory:
     return history_of(run, shown, first_weight(shown))
 
 
-def image(data: dict[str, Any], name: str) -> np.ndarray:
-    packed = np.frombuffer(base64.b64decode(data["maps"][name]), np.uint8)
-    halves = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1).astype(np.int8)
-    values = np.where(halves < 8, halves, halves - 16)
-    rows, columns = data["shape"]
-    return values[: rows * columns].reshape(rows, columns)
-
-
 def test_weights(finished_runs: MakeRun) -> None:
+    """What is drawn is what the board draws, see tests/lcviz/play/test_worker.py."""
     run = finished_runs()
     shown, image_of = newest(run), Image.of(newest(run), "linear.weight", 28)
     followed = thread_in(run, shown).followed
-    data = check(weights_picture(shown, image_of, followed, with_values=True))
-    row, column = data["followed"]
-    assert image_of.weight(row, column) == followed.weight
+    data = check(weights_picture(shown, image_of, followed, with_values=False))
+    assert data["values"] is None
+    assert image_of.weight(*data["followed"]) == followed.weight
     for place in ((28, 0), (57, 0), (-1, 0)):  # between two tiles, or outside
         assert image_of.weight(*place) is None
     assert image_of.pixel(Weight("linear.bias", 0)) is None
-    live, after, before = (
-        states["linear.weight"]
-        for states in (shown.states.live, shown.restored, shown.states.before)
+    of, written = "linear.weight (10 × 28 × 28)", data["captions"]["written"]
+    changed = np.count_nonzero(
+        shown.restored["linear.weight"] != shown.states.before["linear.weight"]
     )
-    written, missing = image(data, "written"), image(data, "missing")
-    assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
-    tile = np.sign(after - before)
-    np.testing.assert_array_equal(written[29:, 116:], LEVELS * tile[9].reshape(28, 28))
-    assert (written[28] == GAP).all()
-    levels = np.sign(after[0]) * np.ceil(np.abs(after[0]) / np.abs(after).max() * LEVELS)
-    np.testing.assert_array_equal(image(data, "restored")[:28, :28].reshape(-1), levels)
-    waiting = np.count_nonzero(live - after)
-    assert np.count_nonzero((missing != 0) & (missing != GAP)) == waiting
-    values, at = data["values"], row * data["shape"][1] + column
-    u, track = (np.frombuffer(base64.b64decode(values[name]), "<f4") for name in ("u", "track"))
-    assert (u[at], track[at]) == (np.float32(followed.live), np.float32(followed.track))
-    code = np.frombuffer(base64.b64decode(values["codes"]), "<u2")[at]
-    bucket, level = followed.bucket, pytest.approx(followed.level)
-    assert values["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
-    assert weights_picture(shown, image_of, followed, with_values=False).data["values"] is None
-    of, captions = "linear.weight (10 × 28 × 28)", data["captions"]
-    assert f"{np.count_nonzero(tile):,} of 7,840 weights in {of}" in captions["written"]
-    assert as_read(data["text"]) == as_read(captions["written"])
-    assert f"{waiting:,} of 7,840 weights in {of} differ" in captions["missing"]
-    assert MARK.findall(captions["missing"]) == ["track"]
+    assert f"{changed:,} of 7,840 weights in {of}" in written
+    assert as_read(data["text"]) == as_read(written)
+    assert MARK.findall(data["captions"]["missing"]) == ["track"]
     assert "track" in data["terms"]
 
 
