@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,18 @@ SAID = (
     *picture.FOLDER.glob("*/said.js"),
     *picture.FOLDER.glob("curves/*"),
 )
+
+QUANTITY = re.compile(r"\{\{([\w-]+)=([^|]*)\|(.*?)\}\}")  # name, value, and how it is told
+MARK = re.compile(r"\[\[(.+?)\]\]")  # of a word that explains itself
+
+
+def as_read(value: Any) -> Any:
+    """A value of a picture, its texts without marks."""
+    if isinstance(value, str):
+        return MARK.sub(r"\1", QUANTITY.sub(r"\3", value))
+    if isinstance(value, dict):
+        return {name: as_read(part) for name, part in value.items()}
+    return [as_read(part) for part in value] if isinstance(value, list) else value
 
 
 def worded(facts: dict[str, Any]) -> dict[str, Any]:

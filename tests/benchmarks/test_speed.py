@@ -1,7 +1,5 @@
 """The benchmark `speed`: its data, its round trips, its figures; never how fast anything is."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

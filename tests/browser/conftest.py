@@ -346,21 +346,10 @@ def tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
 
 @pytest.fixture(scope="session")
 def save() -> Callable[..., Path]:
-    """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
-    import numpy as np
+    """Save steps first to last of a chain, see `save_steps`."""
+    from tests.lcviz.common import save_steps
 
-    import codec
-
-    def make(path: Path, first: int, last: int, **settings: Any) -> Path:
-        rng = np.random.default_rng(first)
-        state = codec.restore(path) if first else {"w": np.ones((30, 40), np.float32)}
-        with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
-            for step in range(first, last + 1):
-                state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
-                chain.save(step, state)
-        return path
-
-    return make
+    return save_steps
 
 
 Alone = Callable[..., "Page"]

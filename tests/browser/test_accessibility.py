@@ -3,15 +3,12 @@
 Not done here: watched runs, whose server has a test of its own (test_watch).
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 # What a page has to show before it is looked at.
 PAGES = {
     "Live": "[data-picture=examples]",

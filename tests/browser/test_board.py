@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lcviz.play.one_file import play_html
-from tests.browser.states import PATIENCE, expecting
+from tests.browser.states import PATIENCE, MakeTab, drawn, expecting, sheets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-MakeTab = Callable[..., Any]
-
-
-def settled(page: Page) -> None:
-    """Wait until everything that was asked of the worker is drawn."""
-    page.locator(".board[data-settled]").wait_for()
-
 
 def numbers(page: Page) -> dict[str, list[str]]:
     """Quantity -> its values on the page, to the last digit."""
-    settled(page)
-    drawn: dict[str, list[str]] = {}
+    drawn(page)
+    found: dict[str, list[str]] = {}
     for place in page.locator(".board [data-quantity]").all():
         name = str(place.get_attribute("data-quantity"))
-        drawn.setdefault(name, []).append(str(place.get_attribute("data-value")))
-    return drawn
+        found.setdefault(name, []).append(str(place.get_attribute("data-value")))
+    return found
 
 
 def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_path: Path) -> None:
@@ -42,7 +34,7 @@ def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_pa
         both = visitor.page, file
         for button in ("2", "1"):
             for page in both:
-                settled(page)
+                drawn(page)
                 page.get_by_role("button", name=button, exact=True).click()
             live, alone = map(numbers, both)
             assert live == alone
@@ -53,11 +45,19 @@ def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_pa
     visitor.check()
 
 
+def saved_with_three_bits(visitor: Any) -> None:
+    """The run has what was tried: nothing is only a try any more."""
+    visitor.settled()
+    pressed = visitor.page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
+    assert pressed.all_inner_texts() == ["3", "values"]
+    expecting(visitor.page.get_by_text("only a try")).to_have_count(0)
+
+
 def test_start_hands_over(tab: MakeTab) -> None:
     """The run is saved as was tried. A crash in the example needs no server."""
     visitor = tab(width=1280).open("/?iterations=40&speed=full#step=newest")
     page = visitor.page
-    settled(page)
+    drawn(page)
     page.get_by_role("button", name="Kill it now").click()
     page.get_by_role("button", name="Race back").click()
     expecting(page.locator("[data-place=race] svg").first).to_be_visible()
@@ -65,23 +65,15 @@ def test_start_hands_over(tab: MakeTab) -> None:
     expecting(page.locator("[data-place=race]")).to_be_hidden()
     page.get_by_role("button", name="3", exact=True).click()
     expecting(page).to_have_url(re.compile("bits=3"))
-    settled(page)
+    drawn(page)
     page.get_by_role("button", name="Start live training").click()
     expecting(page.get_by_text("iteration 40 of 40, finished")).to_be_visible()
     expecting(page.locator(".board")).to_have_count(1)
     assert "#" not in page.url
-    visitor.settled()
-    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
-    assert pressed.all_inner_texts() == ["3", "values"]
-    expecting(page.get_by_text("only a try")).to_have_count(0)
-    settled(page)
+    saved_with_three_bits(visitor)
+    drawn(page)
     assert sheets(page) == 1
     visitor.check()
-
-
-def sheets(page: Page) -> int:
-    """How many sheets of paper the page takes."""
-    return int(page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n"))
 
 
 # How often the example's own button is shown.
@@ -99,7 +91,7 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     was. Printed it is one sheet."""
     visitor = tab(color_scheme="dark", width=1280).open("/#step=40&x=3")
     page = visitor.page
-    settled(page)
+    drawn(page)
     page.get_by_role("button", name="Lecture").click()
     expecting(page.locator("#lecture h1")).to_have_text("What has to be stored?")
     box = page.locator(".board").bounding_box()
@@ -117,12 +109,12 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     expecting(last).to_be_visible()
     page.evaluate(WATCH_PLAY)
     page.keyboard.press("Escape")
-    settled(page)
+    drawn(page)
     assert page.evaluate("window.played") == 0
     page.get_by_role("button", name="Lecture").click()
     expecting(question).to_have_text("What has to be stored?")
     page.keyboard.press("Escape")
-    settled(page)
+    drawn(page)
     expecting(page.get_by_text("step 40", exact=True).first).to_be_visible()
     page.wait_for_function("!location.hash.includes('killed')")  # the crash is undone
     visitor.settled()
@@ -130,7 +122,7 @@ def test_a_lecture_on_live(tab: MakeTab) -> None:
     visitor.go("Glossary")
     visitor.title("Glossary")
     page.go_back()
-    settled(page)
+    drawn(page)
     expecting(page.locator("#step-told")).to_have_text("step 40")
     visitor.check()
 
@@ -140,7 +132,7 @@ def test_the_tab_key_comes_to_what_is_seen(tab: MakeTab) -> None:
     visitor = tab(width=1280).open("/")
     page = visitor.page
     page.get_by_test_id("stExpandSidebarButton").wait_for()
-    settled(page)
+    drawn(page)
     visitor.settled()
     page.keyboard.press("Tab")
     skip = page.get_by_role("link", name="Skip to main content")
@@ -163,18 +155,15 @@ def test_start_before_the_server_has_imported_anything(watching: MakeTab) -> Non
     """What is tried and asked for meanwhile is done once it has; the board stays the same one."""
     visitor = watching().open("/?iterations=20")
     page = visitor.page
-    settled(page)
+    drawn(page)
     page.locator(".board").evaluate("board => { board.isFirst = true }")
     page.get_by_role("button", name="3", exact=True).click()
-    settled(page)
+    drawn(page)
     page.get_by_role("button", name="Start live training").click()
     expecting(page.get_by_role("button", name=re.compile(r"^Starting … \d+ s$"))).to_be_disabled()
     assert page.locator(".board").evaluate("board => board.isFirst")
     expecting(page.get_by_text("iteration 20 of 20, finished")).to_be_visible()
-    visitor.settled()
-    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
-    assert pressed.all_inner_texts() == ["3", "values"]
-    expecting(page.get_by_text("only a try")).to_have_count(0)
+    saved_with_three_bits(visitor)
     visitor.check()
 
 
@@ -188,7 +177,7 @@ def test_board_and_sidebar_follow_each_other(tab: MakeTab) -> None:
     told = page.get_by_text("does not know buckets over each tensor and a tolerance")
 
     def stand() -> None:
-        settled(page)
+        drawn(page)
         visitor.settled()
 
     for _ in range(2):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.browser.states import expecting, settled
+from tests.browser.states import MakeTab, expecting, settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 PICTURES = ("headline", "weights", "buckets", "bits", "curves", "examples")
 
-MakeTab = Callable[..., Any]
 
 # Where the pictures begin, in pixels.
 TOPS = "nodes => nodes.map(node => Math.round(node.getBoundingClientRect().top))"

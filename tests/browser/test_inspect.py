@@ -1,15 +1,10 @@
 """Inspect in a browser: a chain that this process writes while the page looks at it."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import codec
-
-MakeTab, Save = Callable[..., Any], Callable[..., Path]
+from tests.browser.states import MakeTab, Save
 
 
 def test_it_follows_what_another_process_writes_and_opens_an_upload(

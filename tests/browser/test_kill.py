@@ -1,12 +1,10 @@
 """A visitor kills a run, sees the race back, and goes on; another tab sees it all."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 RACE_FIRST = """grid => {
     const [race, buckets] = ['race', 'buckets'].map(name =>
         grid.querySelector(`[data-place=${name}]`).getBoundingClientRect().top);

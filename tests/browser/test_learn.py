@@ -11,11 +11,11 @@ import pytest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
 from lcviz.learn.pictures import Start, learn_picture
+from tests.browser.states import MakeTab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-MakeTab = Callable[..., Any]
 MEANING = "ũ, what a restart would load"
 
 

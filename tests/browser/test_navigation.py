@@ -1,12 +1,9 @@
 """From page to page: settings stay, and a page leaves nothing of itself on the next."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 EDGE = """() => [document.querySelector('[data-testid=stMain]').getBoundingClientRect().left,
     document.querySelector('[data-testid=stExpandSidebarButton]')?.checkVisibility() ?? false]"""
 PLACE = (

@@ -1,10 +1,7 @@
 """Open and export in a browser: a series is uploaded, compressed, compared, and taken along."""
 
-from __future__ import annotations
-
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import codec
 from lcviz.export import receipt
-
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
 
 
 @pytest.fixture(scope="module")

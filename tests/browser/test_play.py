@@ -13,14 +13,11 @@ import pytest
 import codec
 from lcviz.cli.tools import main
 from lcviz.play.one_file import play_html
-from lcviz.run.run import Run
-from lcviz.run.snapshot import RunSettings, Snapshot
-from tests.browser.states import PATIENCE
+from tests.browser.states import PATIENCE, drawn, sheets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 SIZES = ((1280, 720), (1024, 768), (390, 844))
 # What the page shows, before its script has run undefined.
 STATE = """Object.defineProperty(window, "state", { get: () => {
@@ -78,14 +75,9 @@ def told(page: Page, place: str) -> Locator:
     return page.locator(f"[data-place={place}] p.text")
 
 
-def settled(page: Page) -> None:
-    """Wait until everything that was asked for is computed and drawn."""
-    page.locator(".board[data-settled]").wait_for()
-
-
 def test_it_opens_where_errors_show(opened: Callable[..., Page]) -> None:
     page = opened("")
-    settled(page)
+    drawn(page)
     assert page.evaluate("state.shown") == 20
     for place in PLACES:
         assert page.locator(f"[data-place={place}] figure").is_visible()
@@ -100,7 +92,7 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     from playwright.sync_api import expect
 
     page = opened("", reduced_motion="reduce")
-    settled(page)
+    drawn(page)
     ask = page.locator("[data-guide=ask]")
     expect(ask).to_contain_text("1 of 5")
     page.get_by_role("button", name="1", exact=True).click()
@@ -111,7 +103,7 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     assert accuracy(page, "whole-run") > 0.8
     page.locator("#keep").uncheck()
     expect(ask).to_contain_text("4 of 5")
-    settled(page)
+    drawn(page)
     assert accuracy(page, "whole-run") < 0.4
     page.locator("#keep").check()
     page.get_by_role("button", name="2", exact=True).click()
@@ -125,7 +117,7 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     expect(ask).to_contain_text("That was all")
     page.locator("[data-guide=skip]").click()
     page.goto(page.url.partition("#")[0])
-    settled(page)
+    drawn(page)
     assert not page.locator("#guide").is_visible()  # once is enough
 
 
@@ -134,7 +126,7 @@ def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
     from playwright.sync_api import expect
 
     page = opened("", reduced_motion="reduce")
-    settled(page)
+    drawn(page)
     ask = page.locator("[data-guide=ask]")
     page.locator("[data-place=bits] .row span >> nth=2").click()  # a weight, by its code word
     page.wait_for_function("state.chosen === 1")
@@ -175,7 +167,7 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
     from playwright.sync_api import expect
 
     page = opened("", SIZES[2], has_touch=True, is_mobile=True, reduced_motion="reduce")
-    settled(page)
+    drawn(page)
     assert page.evaluate("scrollY") == 0
     ask, where = page.locator("[data-guide=ask]"), page.get_by_role("button", name="Where?")
     acts = (
@@ -186,7 +178,7 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
     )
     for number, act in zip("1234", acts):
         expect(ask).to_contain_text(f"{number} of 5")
-        settled(page)
+        drawn(page)
         if number == "2":
             expect(told(page, "examples")).to_be_in_viewport()
         where.tap()
@@ -196,7 +188,7 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
     expect(ask).to_contain_text("4 of 5: Press a coloured pixel")
     page.locator("[data-place=weights] .map").tap(position={"x": 30, "y": 30})
     expect(ask).to_contain_text("5 of 5: Press")
-    settled(page)
+    drawn(page)
     where.tap()
     assert page.evaluate(COVERED) == ""
 
@@ -207,14 +199,14 @@ def test_a_page_on_a_host_offers_a_line_to_embed_it(browser: Browser, file: Path
     page = context.new_page()
     page.route("**/*", lambda route: route.fulfill(path=file))
     page.goto("https://board.example/#x=1")
-    settled(page)
+    drawn(page)
     page.get_by_role("button", name="Embed").click()
     page.get_by_role("button", name="Copied").wait_for()
     line = page.evaluate("navigator.clipboard.readText()")
     assert f'<iframe src="{page.url}" ' in line
     assert "#x=1&" in page.url
     page.goto(file.as_uri())
-    settled(page)
+    drawn(page)
     assert not page.locator("#embed").is_visible()
     context.close()
 
@@ -222,7 +214,7 @@ def test_a_page_on_a_host_offers_a_line_to_embed_it(browser: Browser, file: Path
 def test_back_returns_to_the_tab_before(opened: Callable[..., Page]) -> None:
     """The run stays. A link that is pasted still opens its moment."""
     page = opened("#step=50")
-    settled(page)
+    drawn(page)
     page.evaluate("window.visited = true")
     page.locator("#kill").click()
     page.wait_for_function("state.dead")
@@ -257,7 +249,7 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
     expected = {place: told(page, place).inner_text() for place in (*PLACES, "race")}
     other = opened(f"#{page.url.partition('#')[2]}", reduced_motion="reduce")
     other.locator("[data-place=race] figure").wait_for()
-    settled(other)
+    drawn(other)
     for place, text in expected.items():
         assert told(other, place).inner_text() == text
     assert "Killed at 347, 7 iterations not saved" in other.locator("#loss-told").inner_text()
@@ -268,7 +260,7 @@ def test_a_link_shows_the_same_moment(opened: Callable[..., Page]) -> None:
 
 def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., Page]) -> None:
     page = opened("#own=x%3D3%26keep%3D0&step=50")
-    settled(page)
+    drawn(page)
     assert page.evaluate("[state.own.x, state.own.carries]") == [3, False]
     assert page.evaluate("[state.setting.x, state.setting.carries]") == [2, True]
     page.wait_for_function("location.hash.includes('own=x%3D3%26keep%3D0')")
@@ -281,7 +273,7 @@ def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., 
 def test_a_crash_at_the_end(opened: Callable[..., Page]) -> None:
     """The run stays what it was: there is nothing left to train."""
     page = opened("#step=newest")
-    settled(page)
+    drawn(page)
     page.locator("#kill").click()
     page.wait_for_function("state.dead && state.step === null")
     page.keyboard.press("Escape")
@@ -295,7 +287,7 @@ def test_a_crash_at_the_end(opened: Callable[..., Page]) -> None:
 def test_a_crash_at_the_step_that_is_shown(opened: Callable[..., Page]) -> None:
     """With its price; the training goes on from there."""
     page = opened("#step=50", reduced_motion="reduce")
-    settled(page)
+    drawn(page)
     costs = page.locator("[data-place=headline] [data-quantity=crash-cost]")
     price = costs.get_attribute("data-value")
     assert page.get_by_text("a crash at 50 costs").is_visible()
@@ -322,13 +314,13 @@ def test_training_is_steered(opened: Callable[..., Page]) -> None:
     page.locator("#speed").fill("5")
     page.locator("#play").click()
     page.wait_for_function("state.finished && !state.playing")
-    settled(page)
+    drawn(page)
     expect(page.locator("#play")).to_have_text("▶ Train live")
     first = told(page, "loss").inner_text()
     page.locator("#seed").fill("8")
     page.locator("#reset").click()
     page.wait_for_function("state.seed === 8 && state.finished")
-    settled(page)
+    drawn(page)
     assert told(page, "loss").inner_text() != first
     page.locator("#seed").fill("seven")
     page.locator("#seed").press("Enter")
@@ -341,11 +333,11 @@ def test_everything_can_be_tried(opened: Callable[..., Page]) -> None:
     from playwright.sync_api import expect
 
     page = opened("#step=200")
-    settled(page)
+    drawn(page)
     button = page.get_by_role("button", name=re.compile("^equal steps$"))
     button.click()
     expect(told(page, "buckets")).to_contain_text("Steps of")
-    settled(page)
+    drawn(page)
     assert 0.001 < page.evaluate("state.setting.budget") < 0.1
     first = page.locator("[data-place=buckets] g.bars > g").first
     first.hover()
@@ -374,7 +366,7 @@ def test_everything_can_be_tried(opened: Callable[..., Page]) -> None:
 
 def test_a_finger_drags_the_cut(opened: Callable[..., Page]) -> None:
     page = opened("#step=50", SIZES[2], has_touch=True, is_mobile=True)
-    settled(page)
+    drawn(page)
     handle = page.get_by_role("slider", name="Cut between kept and postponed buckets")
     handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
@@ -401,7 +393,7 @@ def test_axe_finds_nothing(opened: Callable[..., Page], size: tuple[int, int], s
     from axe_playwright_python.sync_playwright import Axe
 
     page = opened("", size, color_scheme=scheme, reduced_motion="reduce")
-    settled(page)
+    drawn(page)
 
     def check() -> None:
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
@@ -426,7 +418,7 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
     from playwright.sync_api import expect
 
     page = opened("#step=100", color_scheme="dark")
-    settled(page)
+    drawn(page)
     page.locator("#begin-lecture").click()
     question = page.locator("#lecture h1")
     expect(question).to_have_text("What has to be stored?")
@@ -442,7 +434,7 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
         page.keyboard.press("ArrowRight")
         slide = page.locator(f"[data-place={place}]")
         expect(slide).to_be_visible()
-        settled(page)
+        drawn(page)
         box = slide.bounding_box()
         # The screen is filled, beside what is on the right.
         assert 850 <= box["x"] + box["width"] <= 930, place
@@ -450,12 +442,8 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
     expect(page.locator("[data-place=race] svg").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#lecture")).to_be_hidden()
-    # The crash that the race needed is undone.
-    page.wait_for_function("!state.dead && state.step === 100")
-    expect(page.locator("[data-place=race]")).to_be_hidden()
-    settled(page)
-    pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
-    assert pages == 1
+    drawn(page)
+    assert sheets(page) == 1
 
 
 def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
@@ -473,7 +461,7 @@ def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert target.stat().st_size < 3_000_000
     page = opened("#step=7", of=target)
     expect(page.locator("#step-told")).to_have_text("step 7")
-    settled(page)
+    drawn(page)
     size = codec.Chain(path).entries[7].nbytes
     number = page.locator("[data-place=headline] [data-quantity=checkpoint-bytes]")
     assert float(number.get_attribute("data-value")) == size

@@ -1,12 +1,9 @@
 """A visitor at Recover: a recording at once, then a run of one's own that stops and finishes."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 METHODS = ("full", "SCAR", "TOPN", "LC Huffman", "LC run-length")
 
 

@@ -1,12 +1,10 @@
 """The server is killed while a visitor trains: the page in the browser finds its run again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.browser.states import expecting, settled
+from tests.browser.states import drawn, expecting, settled
 
 Dying = tuple[Any, Callable[[], None], Callable[[], None]]
 
@@ -15,7 +13,7 @@ def test_start_while_there_is_no_server(dying: Dying) -> None:
     """The next server begins the run."""
     visitor, kill, start = dying
     page = visitor.open("/?iterations=20").page
-    page.locator(".board[data-settled]").wait_for()
+    drawn(page)
     settled(page)
     kill()
     page.get_by_role("button", name="Start live training").click()

@@ -1,16 +1,14 @@
 """The pictures of a run on Live, by pointer; each is copied as a PNG."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re
-from collections.abc import Callable
 from typing import Any
 
 from PIL import Image
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
+
 READ = """async () => {
     const [item] = await navigator.clipboard.read();
     const blob = await item.getType("image/png");

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.browser.states import PATIENCE, settled
+from tests.browser.states import PATIENCE, MakeTab, settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-MakeTab = Callable[..., Any]
 
 
 @pytest.mark.exhaustive

@@ -1,12 +1,8 @@
 """A visitor at Tune."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
-MakeTab = Callable[..., Any]
+from tests.browser.states import MakeTab
 
 
 def test_an_answer_at_once(tab: MakeTab) -> None:

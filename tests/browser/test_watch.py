@@ -1,15 +1,13 @@
 """A server that was started to watch a folder of runs, in a browser, while this process writes."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-MakeTab, Save = Callable[..., Any], Callable[..., Path]
+from tests.browser.states import MakeTab, Save
+
 PICTURE = "[data-picture=curves]"
 CHARTS = f"[data-testid=stDataFrame] canvas, {PICTURE}, {PICTURE} svg"
 # Marks nodes by a property: one that is replaced loses it, one that is updated keeps it.

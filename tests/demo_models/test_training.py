@@ -1,13 +1,11 @@
 """A training that was loaded goes on as the one that was saved."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
 import torch
 
-from demo_models import BatchError, NumberError, Training, make_task
+from demo_models import Training, make_task
 from tests.bits import bits
 
 SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0), ("adamw", 0.003, 0.0)]
@@ -42,9 +40,6 @@ def test_settings() -> None:
         of = Training(task, "adamw", 0.01, beta2=beta2)
         of.iterate(1)
         assert of.state()["optimizer"]["param_groups"][0]["betas"] == (0.9, beta2)
-    for error, wrong in ((BatchError, {"lr": 0.1, "batch_size": 10**6}), (NumberError, {"lr": -1})):
-        with pytest.raises(error):
-            Training(task, "sgd", **wrong)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])

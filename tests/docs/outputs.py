@@ -6,8 +6,6 @@ A block ```console of a page holds commands, each after "$ ". They run one after
 chain that the README's loop saves. The script writes below each what it prints now.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shlex

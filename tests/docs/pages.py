@@ -1,7 +1,5 @@
 """The pages of the docs, their parts, and what the code says in their place."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator

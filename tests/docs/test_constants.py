@@ -1,7 +1,5 @@
 """Numbers and names that pages quote are those of the code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

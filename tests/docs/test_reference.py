@@ -1,7 +1,5 @@
 """Commands, options, names, errors and files: documented if they exist, and only then."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect

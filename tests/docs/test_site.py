@@ -1,7 +1,5 @@
 """The site of the documents, without building it: its navigation, its pages, and what they say."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,16 +1,23 @@
 """What tests of the dashboard do to runs, and to chains and files on disk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 
 import codec
 from lcviz.run.run import Run, Snapshot
+
+Patch = pytest.MonkeyPatch
+# Fixtures that are functions; `Answer`: an exit code, and what was printed.
+Make = Callable[..., Any]
+MakeRun = Callable[..., Run]
+MakePath = Callable[..., Path]
+Answer = Callable[..., tuple[int, str]]
 
 SECONDS = 300  # for anything awaited, also on a busy machine
 
@@ -56,6 +63,20 @@ def saved(path: Path | str, states: Iterable[Any], **settings: Any) -> Path:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
     return Path(path)
+
+
+def save_steps(path: Path, first: int, last: int, **settings: Any) -> Path:
+    """Save steps first to last of a chain; past 0 it is continued: its path."""
+    rng = np.random.default_rng(first)
+    state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
+    if first:
+        state = codec.restore(path)
+    with codec.Checkpointer(path, resume=first > 0, **{"bits": 4} | settings) as chain:
+        for step in range(first, last + 1):
+            state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
+            state["n"] = np.array(state["n"] + 1)
+            chain.save(step, state)
+    return path
 
 
 def files(folder: Path, states: Iterable[Any]) -> Path:

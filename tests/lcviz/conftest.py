@@ -31,14 +31,15 @@ from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.live import page as live_page
 from lcviz.live import page_pictures
 from lcviz.live.step_record import StepRecord, trial_record
+from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
 from lcviz.ui.charts import Panel, inked_figure
-from tests.lcviz.common import SECONDS, finished
-from tests.worded import worded
+from tests.lcviz.common import SECONDS, Answer, MakeRun, Patch, finished
+from tests.worded import as_read, worded
 
 MakeSettings = Callable[..., RunSettings]
 
@@ -95,12 +96,14 @@ WATCHER = "the test"  # without one a run pauses, if it is slow
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """A paused run in its own directory, closed after the test: make_run(model, **changes)."""
+    """A paused run in its own directory, closed after the test: make_run(model, **changes), or of
+    settings."""
     made: list[Run] = []
 
-    def make(model: str = "logistic-regression", **changes: Any) -> Run:
+    def make(model: str | RunSettings = "logistic-regression", **changes: Any) -> Run:
         number = len(made)
-        run = Run(f"test-{number}", _settings(model, **changes), tmp_path / f"{number}" / "run.lcc")
+        settings = _settings(model, **changes) if isinstance(model, str) else model
+        run = Run(f"test-{number}", settings, tmp_path / f"{number}" / "run.lcc")
         run.watch(WATCHER, lambda _: True)
         made.append(run)
         return run
@@ -162,7 +165,7 @@ def gate() -> type[Gate]:
 
 
 @pytest.fixture
-def unhandled(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[BaseException | None]:
+def unhandled(monkeypatch: Patch) -> queue.Queue[BaseException | None]:
     """What ended a thread, in the order of their ends: wait for it with `get(timeout=...)`."""
     ends: queue.Queue[BaseException | None] = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda args: ends.put(args.exc_value))
@@ -170,9 +173,21 @@ def unhandled(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[BaseException | No
 
 
 @pytest.fixture
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
+def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
+    """A long chain: it is read once this event is set."""
+    read, restarted = threading.Event(), run_module.restarted_model
+
+    def slow(*arguments: Any) -> Any:
+        assert read.wait(SECONDS)
+        return restarted(*arguments)
+
+    monkeypatch.setattr(run_module, "restarted_model", slow)
+    yield read
+    read.set()
+
+
+@pytest.fixture
+def run_here(monkeypatch: Patch, capsys: pytest.CaptureFixture[str]) -> Answer:
     """A script run in this process, which saves its start: exit code and what it says."""
 
     def run(path: Path, *arguments: str | Path) -> tuple[int, str]:
@@ -264,7 +279,7 @@ def make_case() -> Callable[..., Case]:
 
 
 @pytest.fixture
-def three_saves(create: Callable[..., Run]) -> Run:
+def three_saves(create: MakeRun) -> Run:
     """A finished run of the server with three deltas, as the example of the tests."""
     return finished(create(interval=2, stop_after=6))
 
@@ -334,19 +349,6 @@ def seeds() -> list[tuple[Outcome, ...]]:
 
 
 EXPLAINED = re.compile(r'\[([^\]]+)\]\(glossary[^"]+"[^"]+"\)')
-QUANTITY = re.compile(r"\{\{[\w-]+=[^|]*\|(.*?)\}\}")
-MARK = re.compile(r"\[\[(.+?)\]\]")  # of a word that explains itself
-
-
-def as_read(value: Any) -> Any:
-    """A value of a picture, its texts without marks."""
-    if isinstance(value, str):
-        return MARK.sub(r"\1", QUANTITY.sub(r"\1", value))
-    if isinstance(value, dict):
-        return {name: as_read(part) for name, part in value.items()}
-    return [as_read(part) for part in value] if isinstance(value, list) else value
-
-
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 
@@ -570,7 +572,7 @@ def visit(server: None) -> Callable[..., Page]:
 
 
 @pytest.fixture
-def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
+def live(server: None, monkeypatch: Patch) -> Callable[..., Page]:
     """The Live page at full speed: live(model="lenet5", bits="3").
 
     A step, or what is tried, is there at once, however slow the machine is.
@@ -593,7 +595,7 @@ def live(server: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Page]:
 
 
 @pytest.fixture
-def create(server: None) -> Callable[..., Run]:
+def create(server: None) -> MakeRun:
     """A paused run of the server: create(stop_after=5)."""
 
     def make(**changes: Any) -> Run:

@@ -1,16 +1,14 @@
 """Another model needs its own file, which this one stands for, and an entry in the catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 from demo_models import DATASETS, MODELS, Model, ModelCard
 from lcviz.lab.workload import workload
 from lcviz.run.run import Run
+from tests.lcviz.common import Patch
 
 
 class Tiny(Model):
@@ -47,7 +45,7 @@ CARD = ModelCard(
 
 
 def test_another_model_is_a_file_and_an_entry(
-    monkeypatch: pytest.MonkeyPatch, make_run: Callable[..., Run]
+    monkeypatch: Patch, make_run: Callable[..., Run]
 ) -> None:
     monkeypatch.setitem(MODELS, CARD.name, CARD)
     run = make_run(CARD.name, stop_after=20, bits=None)

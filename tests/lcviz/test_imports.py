@@ -1,7 +1,5 @@
 """What import contracts cannot say (see pyproject.toml): which files know the screen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

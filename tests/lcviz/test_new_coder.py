@@ -1,7 +1,5 @@
 """A coder that is listed in CODERS appears on every page without another line of code."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Callable

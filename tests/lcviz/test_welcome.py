@@ -1,7 +1,5 @@
 """The first seconds: what is there before the heavy imports, and what it is made of."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -13,6 +11,7 @@ from lcviz import welcome
 from lcviz.play import given
 from lcviz.record_example import recorded
 from lcviz.ui import navigation
+from tests.lcviz.common import Patch
 
 
 def test_the_recording_is_the_example() -> None:
@@ -32,7 +31,7 @@ def test_nothing_heavy_is_imported_for_it() -> None:
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("name", navigation.PAGES)
-def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_while_everything_is_imported(monkeypatch: Patch, name: str) -> None:
     def script(name: str) -> None:
         from lcviz import welcome
 

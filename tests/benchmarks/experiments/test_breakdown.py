@@ -1,7 +1,5 @@
 """Sizes after each stage, against the worked example and what the codec writes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m benchmarks.experiments frontier`: what is saved, and what a restart from it costs."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

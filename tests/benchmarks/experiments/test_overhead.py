@@ -1,7 +1,5 @@
 """What is counted when a training saves; no test depends on how long it takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

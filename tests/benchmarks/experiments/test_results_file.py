@@ -1,7 +1,5 @@
 """Results are kept as they come, and gone on with; nothing is lost."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

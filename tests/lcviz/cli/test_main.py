@@ -1,7 +1,5 @@
 """The command `lcviz`: help, the commands behind it, and the dashboard that it opens."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -11,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from lcviz.cli import main, serve, tools
-from tests.lcviz.common import saved
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch, saved
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,10 +1,8 @@
 """Helpers of the Export tests, as fixtures: test files import nothing of each other."""
 
-from __future__ import annotations
-
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +17,7 @@ from lcviz.export.receipt import Receipt
 from lcviz.server import own_files
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
-from tests.lcviz.common import saved
+from tests.lcviz.common import MakePath, saved
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make_chain(tmp_path: Path) -> Callable[..., Path]:
+def make_chain(tmp_path: Path) -> MakePath:
     """A chain's folder, packed beside itself: make_chain(state of each step, name=…, bits=…)."""
 
     def make(*states: Mapping[str, Any], name: str = "run.lcc", **settings: Any) -> Path:
@@ -58,7 +56,7 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def lay_down(tmp_path: Path) -> Callable[..., Path]:
+def lay_down(tmp_path: Path) -> MakePath:
     """All that is downloaded together, in one folder."""
 
     def extract(package: Package, receipt: Receipt) -> Path:

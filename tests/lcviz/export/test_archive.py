@@ -1,12 +1,9 @@
 """A run's archive: checked from its bytes, refused if anything is wrong."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import threading
 import zipfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +21,7 @@ from lcviz.export import page as export_page
 from lcviz.export.archive import pack, restore, safe_name
 from lcviz.run.run import Run, RunError
 from tests.bits import same
-from tests.lcviz.common import Calls, finished, flip, stepped
-
-MakeRun = Callable[..., Run]
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Calls, MakeRun, Patch, finished, flip, stepped
 
 
 @pytest.fixture

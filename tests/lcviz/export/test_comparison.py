@@ -1,7 +1,5 @@
 """Bytes and errors of a compressed series, against plain NumPy in float64, and their charts."""
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile
@@ -44,24 +42,6 @@ def arrays(seed: int) -> dict[str, np.ndarray]:
         "b": rng.normal(size=9).astype(np.float32),
         "n": np.arange(9),  # exact: has no error
     }
-
-
-def test_errors_are_those_of_numpy() -> None:
-    first, live, track = arrays(0), arrays(1), arrays(2)
-    whole, largest, each = errors(layout_of(live), track, live, first)
-    rows = [(e.name, e.n, e.stored) for e in each]
-    assert rows == [("a", 120, LOSSY), ("b", 9, LOSSY), ("n", 9, EXACTLY)]
-
-    def of(*names: str) -> tuple[float, float]:
-        def flat(state: dict[str, np.ndarray]) -> np.ndarray:
-            return np.concatenate([state[n].ravel() for n in names]).astype(np.float64)
-
-        off, moved = flat(track) - flat(live), flat(live) - flat(first)
-        return float(np.linalg.norm(off) / np.linalg.norm(moved)), float(np.abs(off).max())
-
-    assert (whole, largest) == pytest.approx(of("a", "b"), rel=1e-6)
-    for e in each[:2]:
-        assert (e.distance, e.largest) == pytest.approx(of(e.name), rel=1e-6)
 
 
 def test_nothing_moved_and_what_is_not_finite() -> None:

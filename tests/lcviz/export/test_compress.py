@@ -1,10 +1,7 @@
 """A chain of a visitor's own: measured, verified, made again by its script, gone when stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,7 @@ from lcviz.export.archive import restore
 from lcviz.export.compress import Compression, compress
 from lcviz.server.own_files import OwnFiles, list_files, open_files
 from lcviz.server.quota import FullError, Shelf, VisitorFolder
-from tests.lcviz.common import Calls
-
-MakeChain = Callable[..., Path]
-Answer = Callable[..., tuple[int, str]]
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Calls, MakePath, Patch
 
 
 def quiet(*_: Any) -> None:
@@ -62,14 +55,14 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
     for c, (step, state) in zip(made.steps, own.states()):
         back = codec.restore(io.BytesIO(data), step)
         track = codec.Chain(io.BytesIO(data)).at(step).track.arrays
-        off, moved = [], []
-        for name in ("half", "w"):
-            live = state[name].double().numpy()
-            off.append((track[name].astype(np.float64) - live).ravel())
-            moved.append((live - first[name].double().numpy()).ravel())
-        far, largest = np.concatenate(off), np.abs(np.concatenate(off)).max()
-        distance = np.linalg.norm(far) / np.linalg.norm(np.concatenate(moved)) if step else 0.0
-        assert (c.distance, c.largest) == pytest.approx((distance, largest), rel=1e-5)
+        each = {t.name: t for t in c.tensors}
+        for names, told in ((("half", "w"), c), (("half",), each["half"]), (("w",), each["w"])):
+            live = np.concatenate([state[n].double().numpy().ravel() for n in names])
+            off = np.concatenate([track[n].astype(np.float64).ravel() for n in names]) - live
+            moved = live - np.concatenate([first[n].double().numpy().ravel() for n in names])
+            distance = np.linalg.norm(off) / np.linalg.norm(moved) if step else 0.0
+            largest = np.abs(off).max()
+            assert (told.distance, told.largest) == pytest.approx((distance, largest), rel=1e-5)
         stored = {"half": "lossy", "n": "exactly", "w": "lossy"}
         assert {t.name: t.stored for t in c.tensors} == stored
         assert c.full_nbytes == 4 * 3090 + 8
@@ -130,7 +123,7 @@ def test_a_wrong_archive(own: OwnFiles, place: VisitorFolder, monkeypatch: Patch
         assert not (place.path / "run.lcc.zip").exists()
 
 
-def test_a_chain(place: VisitorFolder, own: OwnFiles, make_chain: MakeChain) -> None:
+def test_a_chain(place: VisitorFolder, own: OwnFiles, make_chain: MakePath) -> None:
     """Also one of a nested state, with values that are no tensors."""
     more = {"optimizer": {"m": torch.ones(20)}}
     chain = make_chain(*(more | {"model": state, "epoch": n} for n, state in own.states()))
@@ -145,7 +138,7 @@ def test_a_chain(place: VisitorFolder, own: OwnFiles, make_chain: MakeChain) -> 
     assert all(c.file_nbytes is None for c in made.steps)
 
 
-def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> None:
+def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakePath) -> None:
     empty = open_files(list_files(make_chain({"w": torch.empty(0, 3)})), Shelf().place(), quiet)
     with pytest.raises(SourceError, match="Step 0 holds no values"):
         compress(empty, Compression(), place, quiet)

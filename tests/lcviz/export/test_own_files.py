@@ -1,7 +1,5 @@
 """Checkpoints that a visitor brings: taken in order, or refused in a sentence, nothing left."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io
@@ -12,7 +10,6 @@ import re
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +24,10 @@ from lcviz.server.own_files import OwnFile, OwnFiles, in_order, list_files, open
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import Shelf, VisitorFolder
 from lcviz.text import nbytes_text
+from tests.lcviz.common import MakePath, Patch
 
 MARK = Path(tempfile.gettempdir()) / f"lcviz-was-run-{os.getpid()}"
 W = torch.arange(20.0).reshape(4, 5)
-MakeChain = Callable[..., Path]
-Patch = pytest.MonkeyPatch
 
 
 class LeftError(Exception):
@@ -208,7 +204,7 @@ def uploaded(place: VisitorFolder, data: bytes, name: str = "upload0.zip") -> Pa
     return place.path / name
 
 
-def test_archive_folder_and_upload_are_one_chain(make_chain: MakeChain, tmp_path: Path) -> None:
+def test_archive_folder_and_upload_are_one_chain(make_chain: MakePath, tmp_path: Path) -> None:
     chain = make_chain(*({"w": W + i} for i in range(3)))
     data = (tmp_path / "run.lcc.zip").read_bytes()
     shelf = Shelf()
@@ -244,7 +240,7 @@ def bundle(
     return file.getvalue()
 
 
-def test_a_chain_beside_its_papers(make_chain: MakeChain, tmp_path: Path, shelf: Shelf) -> None:
+def test_a_chain_beside_its_papers(make_chain: MakePath, tmp_path: Path, shelf: Shelf) -> None:
     """As *Download everything* gives it; names lead nowhere."""
     make_chain(*({"w": W + i} for i in range(3)))
     chain = (tmp_path / "run.lcc.zip").read_bytes()
@@ -265,7 +261,7 @@ def test_a_chain_beside_its_papers(make_chain: MakeChain, tmp_path: Path, shelf:
 
 
 def test_hostile_archives(
-    make_chain: MakeChain, tmp_path: Path, shelf: Shelf, place: VisitorFolder
+    make_chain: MakePath, tmp_path: Path, shelf: Shelf, place: VisitorFolder
 ) -> None:
     """A chain's own, and one that lies beside papers."""
     chain = make_chain({"w": W}).with_name("run.lcc.zip").read_bytes()
@@ -297,7 +293,7 @@ def test_hostile_archives(
 
 
 def test_too_many_members(
-    place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: Patch
+    place: VisitorFolder, make_chain: MakePath, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """They are counted before Python makes an object of each, whatever number the zip states."""
     archive = make_chain(*({"w": W + i} for i in range(3))).with_name("run.lcc.zip")
@@ -481,7 +477,7 @@ def test_what_a_path_names(tmp_path: Path) -> None:
         list_files(tmp_path / "empty")
 
 
-def test_what_is_there_in_words(place: VisitorFolder, series: Path, make_chain: MakeChain) -> None:
+def test_what_is_there_in_words(place: VisitorFolder, series: Path, make_chain: MakePath) -> None:
     """Two who open the same bytes at the same steps have the same digest."""
     paths = sorted(series.iterdir())
     found = opened(place, *paths)

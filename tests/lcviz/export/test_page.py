@@ -1,14 +1,10 @@
 """The Export page as Streamlit runs it, without a browser."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys
 import weakref
-from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,15 +14,13 @@ from lcviz.export import page as export_page
 from lcviz.export import page_downloads as downloads
 from lcviz.run.run import Run
 from lcviz.ui import session
-from tests.lcviz.common import finished, flip, stepped
+from tests.lcviz.common import Answer, Make, MakePath, MakeRun, Patch, finished, flip, stepped
 
 pytestmark = pytest.mark.usefixtures("server")
-Visit = Callable[..., Any]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
-def run(create: Callable[..., Run]) -> Run:
+def run(create: MakeRun) -> Run:
     """A finished run of five steps."""
     return finished(create())
 
@@ -36,7 +30,7 @@ def read_back(page: Any) -> list[str]:
     return [t for t in page.texts("markdown") if "read back bit for bit" in t]
 
 
-def test_the_example_can_be_exported(visit: Visit, monkeypatch: Patch) -> None:
+def test_the_example_can_be_exported(visit: Make, monkeypatch: Patch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
         page = visit("export")
@@ -51,7 +45,7 @@ def test_the_example_can_be_exported(visit: Visit, monkeypatch: Patch) -> None:
     assert not page.charts  # the records are drawn on Inspect
 
 
-def test_the_example_is_packed_once_for_all(visit: Visit, run: Run, monkeypatch: Patch) -> None:
+def test_the_example_is_packed_once_for_all(visit: Make, run: Run, monkeypatch: Patch) -> None:
     packed: list[Run] = []
     pack = export_page.pack
     monkeypatch.setattr(
@@ -67,7 +61,7 @@ def test_the_example_is_packed_once_for_all(visit: Visit, run: Run, monkeypatch:
     assert packed[1:] == [run, run]
 
 
-def test_what_is_said_of_a_run_is_true(visit: Visit, run: Run, monkeypatch: Patch) -> None:
+def test_what_is_said_of_a_run_is_true(visit: Make, run: Run, monkeypatch: Patch) -> None:
     restore, restored = downloads.restore, []
     told = lambda *asked: restored.append(asked[1]) or restore(*asked)  # noqa: E731
     monkeypatch.setattr(downloads, "restore", told)
@@ -146,11 +140,11 @@ for command in sys.argv[2:]:
 
 
 def test_the_commands_work_with_what_they_install(
-    visit: Visit,
+    visit: Make,
     run: Run,
-    lay_down: Callable[..., Path],
+    lay_down: MakePath,
     monkeypatch: Patch,
-    in_fork: Callable[..., tuple[int, str]],
+    in_fork: Answer,
 ) -> None:
     page = visit("export", run)
     _, (package, receipt, _) = page.at.session_state["package"]
@@ -182,7 +176,7 @@ def test_the_commands_work_with_what_they_install(
     assert same == project
 
 
-def test_newer_steps_and_another_run(visit: Visit, create: Callable[..., Run]) -> None:
+def test_newer_steps_and_another_run(visit: Make, create: MakeRun) -> None:
     run = create()
     page = visit("export", run)
 
@@ -208,7 +202,7 @@ def test_newer_steps_and_another_run(visit: Visit, create: Callable[..., Run]) -
     assert steps() == (0,)
 
 
-def test_a_damaged_chain_is_not_offered(visit: Visit, run: Run) -> None:
+def test_a_damaged_chain_is_not_offered(visit: Make, run: Run) -> None:
     flip(run.path, 3)
     page = visit("export", run)
     (sentence,) = page.texts("error")

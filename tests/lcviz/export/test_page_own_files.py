@@ -1,12 +1,10 @@
 """Files of one's own on the Export page, as Streamlit runs it without a browser."""
 
-from __future__ import annotations
-
 import gc
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,10 @@ from lcviz.export.bundle import everything
 from lcviz.export.compress import Compression
 from lcviz.text import nbytes_text
 from lcviz.ui import session
-from tests.lcviz.common import SECONDS, flip
+from tests.lcviz.common import SECONDS, Make, Patch, flip
 
 pytestmark = pytest.mark.usefixtures("server")
 
-Make = Callable[..., Any]
-Patch = pytest.MonkeyPatch
 PAPER = "Huffman (paper)"
 STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 
@@ -241,23 +237,6 @@ def test_a_damaged_chain(own_files: Make, make_chain: Make, monkeypatch: Patch) 
     monkeypatch.setattr(page_own_files, "verify_as_is", None)  # what failed is not tried again
     assert page.run().texts("error") == [again]
     assert not page.at.get("download_button")
-
-
-def test_what_was_asked_for_last_is_opened(own_files: Make, series: Path) -> None:
-    def upload(page: Any, data: bytes) -> Any:
-        turn = page.at.session_state["own-turn"]
-        given = [("1.safetensors", data, "application/octet-stream")]
-        page.at.file_uploader(key=f"own_upload_{turn}").set_value(given)
-        return page.run()
-
-    data = (series / "step-5.safetensors").read_bytes()
-    page = upload(own_files(), data)
-    assert [b.key for b in page.at.button] == ["own-close", "export-start"]
-    page.set("text_input", "export_path", str(series))
-    assert (labels(page), session.shelf().nbytes) == (["Compress 4 checkpoints"], 0)
-    upload(page, data)
-    page.click("own-close")
-    assert labels(page) == ["Compress 4 checkpoints"]
 
 
 def test_everything_is_kept_until_a_part_is_left_out(own_files: Make, tmp_path: Path) -> None:

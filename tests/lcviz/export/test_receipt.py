@@ -1,14 +1,11 @@
 """Receipts: what they say, what a check of them finds, and what is downloaded with them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import re
 import shlex
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +21,8 @@ from lcviz.export import receipt as receipts
 from lcviz.export.archive import Package, pack, restore
 from lcviz.export.receipt import Receipt
 from lcviz.run.run import Run
-from tests.lcviz.common import Calls, stepped
+from tests.lcviz.common import Answer, Calls, MakePath, MakeRun, stepped
 
-MakeRun = Callable[..., Run]
-Answer = Callable[..., tuple[int, str]]
 SETTINGS = {"stop_after": 6, "interval": 2, "optimizer": "adam", "seed": 3}
 
 
@@ -42,7 +37,7 @@ def receipt(finished_runs: MakeRun, package: Package) -> Receipt:
 
 
 @pytest.fixture
-def folder(package: Package, receipt: Receipt, lay_down: Callable[..., Path]) -> Path:
+def folder(package: Package, receipt: Receipt, lay_down: MakePath) -> Path:
     """Of all that is downloaded."""
     return lay_down(package, receipt)
 

@@ -1,14 +1,10 @@
 """The Glossary page: all words, the one that was asked for, and those that are looked for."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz.ui.glossary import GROUPS, TERMS
+from tests.lcviz.common import Make
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -19,7 +15,7 @@ def shown(at: AppTest) -> list[str]:
     return [m.value[2:].partition("**")[0] for m in at.markdown if m.value.startswith("**")]
 
 
-def test_every_word_the_one_asked_for_and_those_looked_for(visit: Callable[..., Any]) -> None:
+def test_every_word_the_one_asked_for_and_those_looked_for(visit: Make) -> None:
     at = visit("glossary", term="phlogiston").at
     assert (shown(at), [s.value for s in at.header]) == (list(TERMS), list(GROUPS))
     assert not at.get("page_link")

@@ -1,45 +1,28 @@
 """What the tests of this page share."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import codec
 from lcviz.inspect import watch as watching
-from tests.lcviz.common import SECONDS
+from tests.lcviz.common import SECONDS, Make, MakePath, save_steps
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 FOLDED = ("inspect-else", "inspect-records", "inspect-all-tensors")  # boxes
 
 
 @pytest.fixture(scope="session")
-def save() -> Callable[..., Path]:
-    """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
-
-    def make(path: Path, first: int, last: int, **settings: Any) -> Path:
-        rng = np.random.default_rng(first)
-        state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
-        if first:
-            state = codec.restore(path)
-        with codec.Checkpointer(path, resume=first > 0, **{"bits": 4} | settings) as chain:
-            for step in range(first, last + 1):
-                state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
-                state["n"] = np.array(state["n"] + 1)
-                chain.save(step, state)
-        return path
-
-    return make
+def save() -> MakePath:
+    """Save steps first to last of a chain, see `save_steps`."""
+    return save_steps
 
 
 @pytest.fixture
-def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
+def inspecting(visit: Make) -> Make:
     """The Inspect page with these URL parameters. unfold: whether its boxes are open."""
     return lambda *, unfold=True, **parameters: visit(
         "inspect", held=dict.fromkeys(FOLDED if unfold else (), True), **parameters
@@ -47,9 +30,7 @@ def inspecting(visit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def started(
-    page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
+def started(page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch) -> Make:
     """The dashboard at the root, of a server that was started with these arguments."""
 
     def open_page(*arguments: object, **parameters: object) -> Any:

@@ -1,7 +1,5 @@
 """Errors as sentences: text from anybody's files is no Markdown, links nowhere, stays in line."""
 
-from __future__ import annotations
-
 import pytest
 
 from lcviz.inspect.page_parts import sentence

@@ -1,26 +1,20 @@
 """A server that stops answering holds no visitor's tab."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import app_test
 
 import codec
 from lcviz.inspect import page_remote
 from lcviz.inspect.page_remote import answer, open_remote
-from tests.lcviz.common import SECONDS, until
+from tests.lcviz.common import SECONDS, MakePath, Patch
 
 pytest.importorskip("aiohttp")
-
-Save = Callable[..., Path]
-Patch = pytest.MonkeyPatch
 
 
 class Click(BaseException):
@@ -117,7 +111,7 @@ def test_threads_that_no_visitor_waits_for(visitor: SimpleNamespace) -> None:
 
 
 def test_a_chain_behind_a_url(
-    visitor: SimpleNamespace, web_server: Any, tmp_path: Path, save: Save
+    visitor: SimpleNamespace, web_server: Any, tmp_path: Path, save: MakePath
 ) -> None:
     """It is the same chain as a whole, in parts and as an archive; each request can be left."""
     path = save(tmp_path / "run.lcc", 0, 4)
@@ -146,43 +140,3 @@ def test_a_chain_behind_a_url(
         web_server.asked.clear()
         with pytest.raises(Click):
             act()
-
-
-def test_streamlit_ends_a_script_that_waits(
-    started: Callable[..., Any],
-    web_server: Any,
-    tmp_path: Path,
-    save: Save,
-    monkeypatch: Patch,
-) -> None:
-    """Whatever was read before is still known once the server speaks again."""
-    monkeypatch.setattr(page_remote, "PATIENCE", 0.0)
-    save(tmp_path / "run.lcc", 0, 3)
-    url = f"{web_server.url}/run.lcc"
-    page = started("--run", url)
-    until(lambda: page.run().chain is not None)  # a thread asks it first
-    assert page.chain == ("4", "0 to 3")
-    findings = page.at.session_state["inspect-findings"][1]
-    runners: list[Any] = []
-    original = app_test.LocalScriptRunner
-
-    def runner(*of: Any, **how: Any) -> Any:
-        runners.append(original(*of, **how))
-        return runners[-1]
-
-    monkeypatch.setattr(app_test, "LocalScriptRunner", runner)
-    web_server.fall_silent()
-    waits = threading.Thread(target=page.at.run, daemon=True)
-    waits.start()
-    assert web_server.asked.wait(SECONDS)
-    until(lambda: any("No answer yet" in str(m) for m in list(runners[0].forward_msgs())))
-    runners[0].request_stop()
-    waits.join(30)  # the network itself gives up after minutes
-    ended = not waits.is_alive()
-    web_server.speak()
-    waits.join()
-    assert ended
-    assert page.said("info")[0].startswith(f"No answer yet from **{url}**.")
-    save(tmp_path / "run.lcc", 4, 5)
-    assert page.run().chain == ("6", "0 to 5")
-    assert page.at.session_state["inspect-findings"][1] is findings

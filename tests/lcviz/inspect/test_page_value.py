@@ -1,9 +1,6 @@
 """One value over the steps, as Streamlit runs the page."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +8,16 @@ import pytest
 
 import codec
 from lcviz.inspect import page_value
-from tests.lcviz.common import flip, until
+from tests.lcviz.common import Make, MakePath, Patch, flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
 BAD = Path(__file__).resolve().parents[2] / "golden" / "bad"
-Make = Callable[..., Any]
 Read = list[list[int]]
-Save = Callable[..., Path]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
-def path(tmp_path: Path, save: Save) -> Path:
+def path(tmp_path: Path, save: MakePath) -> Path:
     """A chain of nine steps with bases at 0 and 5."""
     return save(tmp_path / "run.lcc", 0, 8, base_every=4)
 
@@ -95,7 +89,7 @@ def test_of_a_large_tensor_one_element_is_kept(
     assert {type(value) for value in history.values.values()} == {float}
 
 
-def test_new_records_as_they_come(inspecting: Make, path: Path, save: Save, read: Read) -> None:
+def test_new_records_as_they_come(inspecting: Make, path: Path, save: MakePath, read: Read) -> None:
     page = inspecting(inspect_path=path, inspect_follow="true", inspect_value_w=0)
     before = len(read)
     save(path, 9, 9)
@@ -131,12 +125,6 @@ def test_records_that_fail(inspecting: Make, path: Path, read: Read, tmp_path: P
     told = "Not all steps of this value can be read. 00000001.delta.safetensors: "
     assert page.run().shows(told)
     assert len(read) == before  # it is not tried again and again
-
-
-def test_a_chain_of_one_step(inspecting: Make, tmp_path: Path, save: Save) -> None:
-    page = inspecting(inspect_path=save(tmp_path / "one.lcc", 0, 0))
-    assert "value" not in page.charts
-    assert not page.texts("error")
 
 
 def test_behind_a_url(web_server: Any, started: Make, path: Path, monkeypatch: Patch) -> None:

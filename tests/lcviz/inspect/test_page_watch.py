@@ -1,12 +1,9 @@
 """Runs that were named when the server was started, as Streamlit runs the page."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +12,11 @@ import pytest
 import codec
 from lcviz.inspect import page as inspect
 from lcviz.inspect import page_watch
-from tests.lcviz.common import flip, until
+from tests.lcviz.common import Make, MakePath, Patch, flip, until
 
 pytestmark = pytest.mark.usefixtures("server")
 
-Make = Callable[..., Any]
 Capsys = pytest.CaptureFixture[str]
-Save = Callable[..., Path]
-Patch = pytest.MonkeyPatch
 
 
 def runs(page: Any) -> Any:
@@ -38,7 +32,7 @@ def drawn(page: Any, measure: str) -> dict[str, list[tuple[int, float]]]:
     return {line["name"]: list(zip(line["x"], line["y"])) for line in picture["lines"]}
 
 
-def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: Save) -> None:
+def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: MakePath) -> None:
     path = save(tmp_path / "run.lcc", 0, 3)
     page = started("--run", path)
     assert page.chain == ("4", "0 to 3")
@@ -60,7 +54,7 @@ def test_one_chain_is_open_and_followed(started: Make, tmp_path: Path, save: Sav
 
 
 def test_one_that_is_not_there_yet(
-    started: Make, tmp_path: Path, capsys: Capsys, save: Save
+    started: Make, tmp_path: Path, capsys: Capsys, save: MakePath
 ) -> None:
     path = tmp_path / "later" / "run.lcc"
     page = started("--run", path)
@@ -88,18 +82,7 @@ def test_wrong_arguments(started: Make, capsys: Capsys) -> None:
     assert page.chain == ("4", "0 to 6")  # all else works
 
 
-def test_only_what_is_named(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
-    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
-    path, beside = save(tmp_path / "run.lcc", 0, 1), save(tmp_path / "beside.lcc", 0, 2)
-    page = started("--run", path).unfold("inspect-else")
-    assert page.chain == ("2", "0 to 1")
-    page.set("text_input", "inspect_path", str(beside))
-    assert "is in none of the folders" in page.said("error")[0]
-    page.set("text_input", "inspect_path", "")
-    assert page.chain == ("2", "0 to 1")
-
-
-def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
+def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: MakePath) -> None:
     file = tmp_path / "run.lcc"
     file.write_bytes(b"no archive")
     page = started("--run", file)
@@ -122,7 +105,7 @@ def test_what_is_none(started: Make, tmp_path: Path, monkeypatch: Patch, save: S
     assert page.chain == ("3", "0 to 2")
 
 
-def test_what_lies_there_instead(started: Make, tmp_path: Path, save: Save) -> None:
+def test_what_lies_there_instead(started: Make, tmp_path: Path, save: MakePath) -> None:
     (tmp_path / "c0.pt").touch()
     page = started("--run", tmp_path)
     (warning,) = page.said("warning")
@@ -138,7 +121,7 @@ def test_what_lies_there_instead(started: Make, tmp_path: Path, save: Save) -> N
     assert page.pictures == {"watched"}
 
 
-def test_a_damaged_record(started: Make, tmp_path: Path, save: Save) -> None:
+def test_a_damaged_record(started: Make, tmp_path: Path, save: MakePath) -> None:
     """The comparison tells of what the beginnings say, the full view of every byte."""
     path = save(tmp_path / "a.lcc", 0, 5)
     save(tmp_path / "b.lcc", 0, 1)
@@ -160,7 +143,7 @@ def test_a_damaged_record(started: Make, tmp_path: Path, save: Save) -> None:
     assert page.title == "Inspect: 3 of 6 steps cannot be restored"
 
 
-def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
+def test_runs_side_by_side(started: Make, tmp_path: Path, save: MakePath) -> None:
     page = started("--run", tmp_path)
     assert page.texts("info")[0].startswith("Waiting for the first run")
     two = save(tmp_path / "two.lcc", 0, 4, bits=2)
@@ -202,7 +185,7 @@ def test_runs_side_by_side(started: Make, tmp_path: Path, save: Save) -> None:
     assert len(runs(page)) == 4
 
 
-def test_a_silent_url(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
+def test_a_silent_url(started: Make, tmp_path: Path, monkeypatch: Patch, save: MakePath) -> None:
     """Nobody waits for it, and no visitor learns of its secrets."""
     url = "https://u:geheim@host/far.lcc?sig=geheim"
     silent = threading.Event()
@@ -229,7 +212,7 @@ def test_a_silent_url(started: Make, tmp_path: Path, monkeypatch: Patch, save: S
 
 
 def test_a_record_that_leads_out(
-    started: Make, tmp_path: Path, monkeypatch: Patch, save: Save
+    started: Make, tmp_path: Path, monkeypatch: Patch, save: MakePath
 ) -> None:
     """Also if it comes while the run is open."""
     monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "runs"))
@@ -248,7 +231,7 @@ def test_a_record_that_leads_out(
     assert "is in none of the folders" in error
 
 
-def test_following_rests(started: Make, tmp_path: Path, monkeypatch: Patch, save: Save) -> None:
+def test_following_rests(started: Make, tmp_path: Path, monkeypatch: Patch, save: MakePath) -> None:
     """The page is made anew for new records, but not until it has rested from the last time."""
     page = started("--run", save(tmp_path / "run.lcc", 0, 3))
     findings = page.at.session_state["inspect-findings"][1]

@@ -1,7 +1,5 @@
 """Runs at the places that a server was told to watch: found, named, and looked at as they grow."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading
@@ -18,9 +16,7 @@ from lcviz.inspect import watch as watching
 from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
-from tests.lcviz.common import until
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch, until
 
 
 @pytest.fixture(autouse=True)
@@ -79,45 +75,12 @@ def test_several_places(tmp_path: Path, monkeypatch: Patch) -> None:
     assert steps(Watch(["~/a/run.lcc"])) == [2]
 
 
-def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
-    path = tmp_path / "later" / "own"
-    watch = Watch([str(path)])
-
-    def seen() -> tuple[list[str], list[int | None], bool]:
-        return names(watch), steps(watch), watch.only_run is not None
-
-    assert seen() == (["own"], [None], True)
-    path.mkdir(parents=True)  # a chain's, or a folder of chains?
-    assert seen() == ([], [], False)
-    write(path, 3)
-    assert seen() == (["own"], [3], True)
-    shutil.rmtree(path)
-    write(path, 2, seed=1)
-    assert steps(watch) == [2]
-    codec.Chain(path).pack(tmp_path / "x.lcc.zip")
-    packed = Watch([str(tmp_path / "x.lcc.zip")])
-    assert (names(packed), steps(packed), packed.runs()[0].folder) == (["x.lcc.zip"], [2], None)
-
-
 @pytest.mark.parametrize("name", ["x\0y", "~nobody-here/run.lcc", "a\udcff.lcc"])
 def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
     assert run.summary is None
     assert not run.problem or "a path is text" in run.problem
     assert run.name.encode()  # it can be shown
-
-
-def test_what_cannot_be_opened_is_told_and_tried_again(tmp_path: Path) -> None:
-    file = tmp_path / "run.lcc.zip"
-    file.write_bytes(b"none")
-    watch = Watch([str(file)])
-    (run,) = watch.runs()
-    assert "is not a readable .lcc.zip" in run.problem
-    write(tmp_path / "run.lcc")
-    codec.Chain(tmp_path / "run.lcc").pack(tmp_path / "good.zip")
-    (tmp_path / "good.zip").rename(file)
-    (run,) = watch.runs()
-    assert (run.problem, steps(watch)) == ("", [2])
 
 
 def test_a_settled_folder_is_not_listed_again(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -341,6 +304,9 @@ def test_what_may_be_named_instead_of_a_chain(tmp_path: Path, monkeypatch: Patch
     path = write(tmp_path / "run.lcc")
     watch = Watch([str(record) for record in path.iterdir() if record.suffix == ".safetensors"])
     assert (names(watch), watch.places.printed, steps(watch)) == (["run.lcc"], (str(path),), [2])
+    codec.Chain(path).pack(tmp_path / "x.lcc.zip")
+    packed = Watch([str(tmp_path / "x.lcc.zip")])
+    assert (names(packed), steps(packed), packed.runs()[0].folder) == (["x.lcc.zip"], [2], None)
     (tmp_path / "mine").mkdir()
     scan = os.scandir
 

@@ -1,7 +1,5 @@
 """The arguments of the dashboard's command, and what they name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

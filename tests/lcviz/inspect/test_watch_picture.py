@@ -1,7 +1,5 @@
 """Several runs in one picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How long ago the last records of watched runs came."""
 
-from __future__ import annotations
-
 from lcviz.inspect.watch_table import ago_text, since_text
 
 

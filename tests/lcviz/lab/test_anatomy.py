@@ -1,10 +1,6 @@
 """The anatomy of a delta against what the codec itself makes of the same values."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +9,7 @@ import codec
 from codec.scheme import huffman
 from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import dissect, kept_sizes, n_kept, record_sizes, totals
-
-MakeCase = Callable[..., Any]
+from tests.lcviz.common import Make
 
 
 def nbytes_of(e: codec.Encoded) -> int:
@@ -54,7 +49,7 @@ def test_more_than_256_levels_keep_the_sizes_right(bits: int | None) -> None:
     ],
 )
 def test_written_is_the_record(
-    make_case: MakeCase, bits: int | None, budget: float | None, scope: str, coder: str
+    make_case: Make, bits: int | None, budget: float | None, scope: str, coder: str
 ) -> None:
     """The record's coder took what is on disk; the others, what they would have put there."""
     case = make_case(7, bits, scope, None, coder, budget, 3, quantizer="exponent")
@@ -91,7 +86,7 @@ def test_written_is_the_record(
         ({"tolerance": 0.002}, "model", "huffman"),
     ],
 )
-def test_equal_steps(make_case: MakeCase, target: dict[str, float], scope: str, coder: str) -> None:
+def test_equal_steps(make_case: Make, target: dict[str, float], scope: str, coder: str) -> None:
     """A row for each multiple of the step, then those of the dead zone; sizes are the record's."""
     case = make_case(7, None, scope, None, coder, steps=3, **target)
     alphabets, codes = dissect(case.changes, case.step)
@@ -119,7 +114,7 @@ def test_equal_steps(make_case: MakeCase, target: dict[str, float], scope: str, 
 
 
 @pytest.mark.parametrize(("scope", "coder"), [("model", "runlength"), ("tensor", "huffman")])
-def test_a_delta_of_zeros(make_case: MakeCase, scope: str, coder: str) -> None:
+def test_a_delta_of_zeros(make_case: Make, scope: str, coder: str) -> None:
     """Nothing changed: no bucket, no bytes, no table."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0}, scope=scope, coder=coder)
     alphabets, _ = dissect(case.changes, case.step)

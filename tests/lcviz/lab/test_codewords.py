@@ -1,7 +1,5 @@
 """Bits cut at code words: the format's own example, and whole streams."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -37,22 +35,6 @@ def test_the_example_of_the_format(example: codec.Encoded) -> None:
         CodeWord("110", "11000001", 3, 29, 2),
     )
     assert len(first_words(example, 2)) == 2
-
-
-@pytest.mark.parametrize(("coder", "bits"), [("huffman", None), ("runlength", 1)])
-def test_all_words_are_the_stream(coder: str, bits: int | None) -> None:
-    delta = np.random.default_rng(2).normal(size=3000).astype(np.float32) ** 7
-    delta[np.random.default_rng(3).random(3000) < 0.5] = 0
-    e = codec.encode(codec.quantize(delta, bits), coder)
-    words = first_words(e, 3000)
-    text = "".join(w.word + w.rest for w in words)
-    little = np.unpackbits(e.payload.data, bitorder="little")[: int(e.payload.streams[0])]
-    assert text == "".join(map(str, little))
-    codes = np.zeros(3000, np.int64)
-    for w in words:
-        codes[w.at] = w.code
-    assert np.array_equal(codes, codec.decode(e).codes)
-    assert first_words(e, 7) == words[:7]
 
 
 def test_no_words_are_needed_and_bits_that_end_within_a_word(example: codec.Encoded) -> None:

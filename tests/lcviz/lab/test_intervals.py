@@ -1,7 +1,5 @@
 """Means and their intervals, against numbers from tables."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

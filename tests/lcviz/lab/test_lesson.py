@@ -1,7 +1,5 @@
 """Numbers carried through the stages, against the paper's example and against the codec."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """Distances, and what a crash would cost, on loss curves drawn by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The removed-bucket experiment against a slow and obvious one."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,9 @@ from lcviz.lab.removed_bucket import (
 )
 from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
-from tests.lcviz.common import Calls, files
+from tests.lcviz.common import Calls, Make, files
 
 Arrays = dict[str, np.ndarray]
-MakeCase = Callable[..., Any]
 MOVED = 7.5
 
 
@@ -74,7 +71,7 @@ def distance_to(case: Any, state: Arrays) -> float:
 
 
 @pytest.mark.parametrize(("bits", "scope"), [(1, "tensor"), (2, "model"), (None, "tensor")])
-def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, scope: str) -> None:
+def test_against_a_slow_recomputation(make_case: Make, bits: int | None, scope: str) -> None:
     case = make_case(23, bits, scope)
     kept_copy = {name: array.copy() for name, array in case.before.items()}
     alphabets, stage = dissect(case.changes, case.step)
@@ -113,7 +110,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         assert np.array_equal(case.before[name], array)
 
 
-def test_nothing_changed(make_case: MakeCase) -> None:
+def test_nothing_changed(make_case: Make) -> None:
     """A delta of zeros has no bucket, and the model as it was."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0})
     alphabets, stage = dissect(case.changes, case.step)

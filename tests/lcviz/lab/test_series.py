@@ -1,7 +1,5 @@
 """Series of states: of a training, of files, of a chain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from codec.errors import SourceError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
 from lcviz.lab.workload import workload
-from tests.lcviz.common import files, saved
+from tests.lcviz.common import Patch, files, saved
 
 
 @pytest.fixture
@@ -92,7 +90,7 @@ def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.T
             OwnSeries([tmp_path / "a.pt", missing])
 
 
-def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: Patch) -> None:
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -119,12 +117,6 @@ def test_checkpoints_without_weights(tmp_path: Path, state: dict[str, torch.Tens
     files(tmp_path, [state, state])
     with pytest.raises(codec.SettingsError, match=r"checkpoint 0: none of its . tensors is"):
         list(OwnSeries([tmp_path]))
-
-
-def test_a_training_that_is_never_seen() -> None:
-    for iterations, interval in ((0, 1), (2, 3), (5, 0), (-1, -1)):
-        with pytest.raises(codec.SettingsError, match="at an interval of"):
-            TrainedSeries(workload("logistic-regression"), 0, iterations, interval)
 
 
 def test_tracked_begins_anew(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:

@@ -1,7 +1,5 @@
 """One step, tensor by tensor, against restored states and a walk over every code word."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of a tensor over the steps, against restored states."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from lcviz.lab.value_history import (
     stretches_of,
 )
 from tests.compaction import add_base
-from tests.lcviz.common import flip
 
 STEPS = 10
 AT = (1, 2)
@@ -113,29 +110,3 @@ def test_only_what_is_missing_is_read(path: Path) -> None:
     assert list(read_stretch(chain, stretches[1], history)) == []
     history.forget_others(stretches[2:])
     assert history.values == {}
-
-
-def test_around_a_damaged_record(path: Path, tmp_path: Path) -> None:
-    """The steps before it and after the next base; the line ends in between."""
-    shutil.copytree(path, tmp_path / "run.lcc")
-    record = flip(tmp_path / "run.lcc", 6)
-    history, stretches = read_all(tmp_path / "run.lcc", "w", AT)
-    points = history.points(stretches, AT)
-    assert [p.step for p in points] == [0, 1, 2, 3, 4, 5, 5, 8, 9]
-    assert [p.value is None for p in points] == [i == 6 for i in range(9)]
-    assert stretches[1].problem.startswith("00000006.delta.safetensors: expected content of BLAKE3")
-    # Damage that only decoding finds: all that is before it counts.
-    history, stretches = History("w", AT), stretches_of(catalogue_of(path), "w")
-    shutil.copy(path / record.name, record)
-    chain = codec.Chain(tmp_path / "run.lcc")
-    reading = read_stretch(chain, stretches[1], history)
-    history.add(stretches[1], read_some(reading, 0.0)[0])
-    (tmp_path / "run.lcc" / "00000005.delta.safetensors").unlink()
-    read, ended, failed = read_some(reading, 1e9)
-    assert ended
-    assert isinstance(failed, codec.ChainError)
-    history.problems[stretches[1].steps[4]] = str(failed)
-    history.add(stretches[1], read)
-    assert history.missing(stretches[1]) == []  # nobody tries it again
-    assert "is gone" in history.problem(stretches[1])
-    assert [p.value is None for p in history.points(stretches[1:2], AT)][-1]

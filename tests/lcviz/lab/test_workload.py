@@ -1,7 +1,5 @@
 """What tells one training from another."""
 
-from __future__ import annotations
-
 from lcviz.lab.workload import Workload, workload
 
 

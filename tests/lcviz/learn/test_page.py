@@ -1,9 +1,6 @@
 """The Learn page as Streamlit runs it: what its pictures are given, and the link."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,11 +8,10 @@ import numpy as np
 import pytest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
-from tests.lcviz.common import stepped
+from tests.lcviz.common import Make, stepped
 
 pytestmark = pytest.mark.usefixtures("server")
 
-Learning = Callable[..., Any]
 RUN = {"carry": "16 weights of this run"}
 
 
@@ -26,7 +22,7 @@ def data(page: Any) -> dict[str, Any]:
     return shown
 
 
-def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
+def test_the_page_opens_on_the_paper_s_example(learning: Make) -> None:
     page = learning()
     shown = data(page)
     assert shown["live"] == read_numbers(TRAINED) == shown["home"]
@@ -40,7 +36,7 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     assert len(page.at.table) == 1
 
 
-def test_numbers_of_one_s_own(learning: Learning) -> None:
+def test_numbers_of_one_s_own(learning: Make) -> None:
     page = learning(u="1 2 4", track="0 0 −0.5")
     assert [m["delta"] for m in data(page)["lessons"][0]["lesson"]["numbers"]] == [1, 2, 4.5]
     for text, problem in (
@@ -64,14 +60,14 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
     assert data(page)["lessons"][1]["lesson"]["bits"]["h"] == 0
 
 
-def test_a_link_with_wrong_numbers_shows_the_example(learning: Learning) -> None:
+def test_a_link_with_wrong_numbers_shows_the_example(learning: Make) -> None:
     page = learning(u="1 2 nan")
     assert data(page)["live"] == read_numbers(TRAINED)
     told = "“nan” is not finite. The pictures show the example."
     assert page.shows(told)
 
 
-def test_weights_of_the_run(learning: Learning) -> None:
+def test_weights_of_the_run(learning: Make) -> None:
     page = learning(**RUN)
     assert not page.texts("error") + page.texts("warning")
     states = page.the_run.saved.states()
@@ -86,7 +82,7 @@ def test_weights_of_the_run(learning: Learning) -> None:
     assert set(shown["live"]) <= set(every.tolist())
 
 
-def test_a_link_has_what_was_done(learning: Learning) -> None:
+def test_a_link_has_what_was_done(learning: Make) -> None:
     asked = {"learn_bits": "all", "learn_follow": "b", "learn_merges": "3", "learn_folded": "6"}
     asked |= {"learn_tolerance": "12", "learn_answers": "delta-2,slots-1"}
     page = learning(**asked)
@@ -99,7 +95,7 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
     assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "fine": 8, "answers": {}}
 
 
-def test_what_was_done_while_the_server_started(learning: Learning) -> None:
+def test_what_was_done_while_the_server_started(learning: Make) -> None:
     moved = [*read_numbers(TRAINED)[:-1], 0.25]
     done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
     page = learning(held={"sent-events": {"told": done | {"live": moved}}})
@@ -109,7 +105,7 @@ def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     assert page.at.session_state["sent-events"] == {}
 
 
-def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
+def test_which_checkpoint(learning: Make, create: Make) -> None:
     """The shown one stays until another is asked for, and a link has it."""
     run = create()
     parameters = {"run": run, **RUN}
@@ -133,6 +129,6 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
 
 
 @pytest.fixture
-def learning(visit: Learning) -> Learning:
+def learning(visit: Make) -> Make:
     """The Learn page, opened with these values in the URL, maybe some in the session."""
     return partial(visit, "learn")

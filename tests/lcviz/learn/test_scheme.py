@@ -1,7 +1,5 @@
 """Learn's own JavaScript computes what Python and the codec do."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The weight that Live follows: which one, what a step does to it, and its way so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,9 +17,8 @@ from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import Bars
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
+from tests.lcviz.common import Make, MakeRun
 
-Finished = Callable[..., Run]
-Live = Callable[..., Any]
 Retry = Callable[..., StepRecord]
 W = "linear.weight"
 
@@ -36,23 +33,7 @@ def deltas(shown: Any) -> np.ndarray:
     return change
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"scope": "tensor"}, {"budget": 0.1}, {"tolerance": 1e-4}, {"coder": "huffman"}]
-)
-def test_a_thread_is_what_the_step_does(finished_runs: Finished, changes: dict[str, Any]) -> None:
-    run = finished_runs(**changes)
-    shown = newest(run)
-    for name, array in shown.restored.items():
-        for index in range(0, array.size, max(array.size // 7, 1)):
-            weight = Weight(name, index)
-            thread = history_of(run, shown, weight)
-            here = thread.followed
-            assert here.restored == weight.of(shown.restored)
-            assert here.live == thread.stairs[shown.step].u == weight.of(shown.states.live)
-            assert here.track == thread.stairs[shown.step].track
-
-
-def test_stairs_are_the_track_just_before_each_step(finished_runs: Finished) -> None:
+def test_stairs_are_the_track_just_before_each_step(finished_runs: MakeRun) -> None:
     run = finished_runs()
     weight = Weight(W, 1234)
     stairs = history_of(run, newest(run), weight).stairs
@@ -63,7 +44,7 @@ def test_stairs_are_the_track_just_before_each_step(finished_runs: Finished) -> 
         assert stair.track == float(before)
 
 
-def test_stairs_of_a_whole_run_that_is_tried(finished_runs: Finished, retry: Retry) -> None:
+def test_stairs_of_a_whole_run_that_is_tried(finished_runs: MakeRun, retry: Retry) -> None:
     run = finished_runs()
     replay = Replay(run, Trial(Coding(1), carries=False))
     for step in replay.steps():
@@ -81,7 +62,7 @@ def test_stairs_of_a_whole_run_that_is_tried(finished_runs: Finished, retry: Ret
 
 
 def test_no_more_stairs_than_can_be_told_apart(
-    finished_runs: Finished, monkeypatch: pytest.MonkeyPatch
+    finished_runs: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert module.MOST_STAIRS == 100
     monkeypatch.setattr(module, "MOST_STAIRS", 4)
@@ -91,7 +72,7 @@ def test_no_more_stairs_than_can_be_told_apart(
     assert max(stairs) == 7
 
 
-def test_the_first_weight_has_waited_to_be_kept(finished_runs: Finished) -> None:
+def test_the_first_weight_has_waited_to_be_kept(finished_runs: MakeRun) -> None:
     run = finished_runs()
     shown = newest(run)
     weight = first_weight(shown)
@@ -102,7 +83,7 @@ def test_the_first_weight_has_waited_to_be_kept(finished_runs: Finished) -> None
     assert abs(followed.delta) == np.abs(deltas(shown))[written].min()
 
 
-def test_the_largest_change_of_a_bucket(finished_runs: Finished) -> None:
+def test_the_largest_change_of_a_bucket(finished_runs: MakeRun) -> None:
     shown = newest(finished_runs())
     change = deltas(shown)
     expected = Weight(W, int(np.abs(change).argmax()))
@@ -117,7 +98,7 @@ def test_the_largest_change_of_a_bucket(finished_runs: Finished) -> None:
     ("target", "scope"), [({"budget": 0.05}, "tensor"), ({"tolerance": 1e-6}, "model")]
 )
 def test_the_largest_change_of_a_bar(
-    finished_runs: Finished, target: dict[str, float], scope: str
+    finished_runs: MakeRun, target: dict[str, float], scope: str
 ) -> None:
     """In equal steps a bar stands for one level or a few: its weight goes so many steps."""
     run = finished_runs(scope=scope, **target)
@@ -139,7 +120,7 @@ def test_the_largest_change_of_a_bar(
     assert bars.weight(shown, 10_000, W) is None
 
 
-def test_elements_of_an_alphabet_are_weights(finished_runs: Finished) -> None:
+def test_elements_of_an_alphabet_are_weights(finished_runs: MakeRun) -> None:
     shown = newest(finished_runs("lenet5", stop_after=2))
     (alphabet,) = shown.alphabets
     flat = np.concatenate([shown.states.live[name].reshape(-1) for name in alphabet.names])
@@ -156,7 +137,7 @@ def parameter(page: Any, name: str) -> str | None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_link_follows_its_weight(live: Live, three_saves: Run) -> None:
+def test_a_link_follows_its_weight(live: Make, three_saves: Run) -> None:
     page = live(run=three_saves.id, weight=f"{W}:4321")  # unit 5, pixel (14, 9) of it
     assert page.picture("weight")["about"] == f"{W} (5, 401)"
     assert parameter(page, "weight") == f"{W}:4321"
@@ -173,7 +154,7 @@ def test_a_link_follows_its_weight(live: Live, three_saves: Run) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_link_to_a_weight_that_is_not_there(live: Live, three_saves: Run) -> None:
+def test_a_link_to_a_weight_that_is_not_there(live: Make, three_saves: Run) -> None:
     live = partial(live, run=three_saves.id)
     first = live().picture("weight")["about"]
     for text in ("nonsense", "other.weight:3", f"{W}:99999999", "x:-1"):
@@ -181,7 +162,7 @@ def test_a_link_to_a_weight_that_is_not_there(live: Live, three_saves: Run) -> N
 
 
 @pytest.mark.usefixtures("server")
-def test_a_step_that_is_no_longer_held(live: Live, create: Callable[..., Run]) -> None:
+def test_a_step_that_is_no_longer_held(live: Make, create: MakeRun) -> None:
     run = create(stop_after=3)
     run.play()
     run.wait(60)

@@ -1,17 +1,11 @@
 """The Live page as Streamlit runs it, without a browser."""
 
-from __future__ import annotations
-
-import re
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
@@ -29,13 +23,11 @@ from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import picture, session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
+from tests.lcviz.common import Make, MakeRun, Patch, until
 from tests.worded import lost_work
 
 pytestmark = pytest.mark.usefixtures("server")
 
-Live = Callable[..., Any]
-Create = Callable[..., Run]
-Patch = pytest.MonkeyPatch
 PICTURES = {"headline", "weights", "buckets", "bits", "weight", "loss", "examples"}
 SHORT = {"iterations": "4", "interval": "1"}  # the URL has the words on screen
 MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST", "interval": "1"}
@@ -46,18 +38,6 @@ def drawn_step(page: Any) -> Any:
     return page.picture("weight")["marks"][0]["step"]
 
 
-def start_obstacle(page: Any) -> str:
-    """Why Start cannot be pressed on the board."""
-    return str(page.told("board")["wrong"])
-
-
-def finished(create: Create, **changes: Any) -> Run:
-    run = create(**changes)
-    run.play()
-    run.wait(60)
-    return run
-
-
 def error(page: Any) -> str:
     """The one error shown."""
     (sentence,) = page.texts("error")
@@ -66,15 +46,10 @@ def error(page: Any) -> str:
     return str(sentence)
 
 
-def plain(text: str) -> str:
-    """A text of a picture as it is read."""
-    return re.sub(r"\{\{[^|]*\|(.*?)\}\}", r"\1", text)
-
-
 # The example, and one checkpoint of it.
 
 
-def test_opens_with_the_board(live: Live) -> None:
+def test_opens_with_the_board(live: Make) -> None:
     """Its example trains in the browser: the page asks the server for nothing."""
     page = live()
     board = page.told("board")
@@ -107,7 +82,7 @@ def early(monkeypatch: Patch) -> dict[str, Any]:
     return sent
 
 
-def test_a_press_that_is_sent_again(live: Live, monkeypatch: Patch) -> None:
+def test_a_press_that_is_sent_again(live: Make, monkeypatch: Patch) -> None:
     """Another rerun may interrupt whatever acts on it. It begins one run."""
     page, press = live(**SHORT), {"press": "a", "changed": {"x": 4}, "most": None}
 
@@ -131,7 +106,7 @@ def test_a_press_that_is_sent_again(live: Live, monkeypatch: Patch) -> None:
     assert page.told("board")["started"] == "a"
 
 
-def test_what_the_board_has_tried_is_how_a_run_is_saved(live: Live, early: dict[str, Any]) -> None:
+def test_what_the_board_has_tried_is_how_a_run_is_saved(live: Make, early: dict[str, Any]) -> None:
     early["tried"] = {"x": 4, "coder": "huffman"}
     early["start"] = {"press": "a", "changed": {"x": 1, "carries": False}, "most": 2}
     page = live(**SHORT)
@@ -142,7 +117,7 @@ def test_what_the_board_has_tried_is_how_a_run_is_saved(live: Live, early: dict[
     assert page.picture("headline")["kept"] == "only a try: the run has 1 bit and the track"
 
 
-def test_start_keeps_what_only_the_sidebar_knows(live: Live, early: dict[str, Any]) -> None:
+def test_start_keeps_what_only_the_sidebar_knows(live: Make, early: dict[str, Any]) -> None:
     early["start"] = {"press": "a", "changed": {"coder": "huffman"}, "most": None}
     page = live(**SHORT, keep="Tolerance", tolerance="0.01", scope="each tensor", cut="3")
     page.finish()
@@ -155,7 +130,7 @@ def test_start_keeps_what_only_the_sidebar_knows(live: Live, early: dict[str, An
     ("tried", "percent", "told"), [(0.001, 0.5, 0.005), (0.9, 50.0, 0.5), (0.0549, 5.49, 0.0549)]
 )
 def test_a_budget_that_the_board_has_tried(
-    live: Live, early: dict[str, Any], tried: float, percent: float, told: float
+    live: Make, early: dict[str, Any], tried: float, percent: float, told: float
 ) -> None:
     """The sidebar has limits that the board has not: then the board follows."""
     early["tried"] = {"budget": tried}
@@ -166,7 +141,7 @@ def test_a_budget_that_the_board_has_tried(
     assert use["n"] == (told != tried)
 
 
-def test_a_finished_run(live: Live, three_saves: Run) -> None:
+def test_a_finished_run(live: Make, three_saves: Run) -> None:
     page = live(run=three_saves.id, tables="true")
     assert (page.pictures, page.step) == (PICTURES, 6)
     assert not page.texts("error") + page.texts("warning")
@@ -187,7 +162,7 @@ def test_a_finished_run(live: Live, three_saves: Run) -> None:
     assert code.value == in_a_loop(Setting(page.the_run.settings.coding, 2))
 
 
-def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
+def test_a_step_in_which_nothing_changed(live: Make, create: MakeRun) -> None:
     """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
     run = create(stop_after=1)
     run._trainer.live.training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
@@ -197,18 +172,10 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     assert page.picture("buckets")["text"] == "Nothing has changed in this step."
 
 
-def test_back_to_the_example_and_to_the_run(live: Live, three_saves: Run) -> None:
-    page = live(run=three_saves.id).click("to-example")
-    assert page.told("board")["use"]
-    assert "run" not in page.at.query_params
-    assert not page.texts("warning")
-    assert live(run=three_saves.id).the_run is three_saves
-
-
 # Choosing a step.
 
 
-def test_another_step(live: Live, three_saves: Run) -> None:
+def test_another_step(live: Make, three_saves: Run) -> None:
     page = live(run=three_saves.id, tables="true")
     first = page.picture("buckets")
     state = {"interval": 2, "last": 6, "newest": 6, "shown": 6, "carries": True, "step": None}
@@ -224,24 +191,8 @@ def test_another_step(live: Live, three_saves: Run) -> None:
     assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
     other.look_into(None)
     assert other.step == 6
-
-
-@pytest.mark.parametrize("step", ["0", "5", "two"])
-def test_a_link_to_a_step_that_is_not_there(live: Live, three_saves: Run, step: str) -> None:
-    """The base has no δ."""
-    assert live(run=three_saves.id, step=step).step == 6
-
-
-def test_stepping(live: Live, create: Create) -> None:
-    run = create(interval=2, stop_after=7)
-    page = live(run=run.id)
-    assert page.problem == "The base is saved, 32.0 kB: press Play, or Step, for the first δ."
-    assert page.pictures == set()
-    page.click("step")
-    state = {"interval": 2, "last": 6, "newest": 2, "shown": 2, "carries": True, "step": None}
-    assert page.told("run")["served"]["state"] == state
-    page.click("step").click("step")
-    assert page.step == 6
+    for missing in ("0", "5", "two"):  # the base has no δ
+        assert live(run=three_saves.id, step=missing).step == 6
 
 
 # Training.
@@ -250,7 +201,7 @@ def test_stepping(live: Live, create: Create) -> None:
 @pytest.mark.parametrize(
     ("model", "optimizer"), [("matrix-factorization", "SGD"), ("logistic-regression", "Adam")]
 )
-def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: str) -> None:
+def test_training_with_each_model_s_defaults(live: Make, model: str, optimizer: str) -> None:
     """A new run is followed, also when an older step of the example was shown."""
     title = MODELS[model].title
     given = {"iterations": "2", "interval": "1", "optimizer": optimizer, "seed": "7", "bits": "5"}
@@ -269,7 +220,7 @@ def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: 
     assert again.at.query_params["run"] in (page.the_run.id, [page.the_run.id])
 
 
-def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
+def test_losses_are_measured_always_if_asked_for(live: Make) -> None:
     """`?coder=` is as good as no such parameter."""
     page = live(**SHORT | {"iterations": "2"}, losses="always", keep="", coder="", scope="")
     snapshot, settings = page.click("start").finish(), page.the_run.settings
@@ -277,7 +228,7 @@ def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
     assert (settings.loss_share, settings.coding) == (None, Coding())
 
 
-def test_reset(live: Live, monkeypatch: Patch) -> None:
+def test_reset(live: Make, monkeypatch: Patch) -> None:
     """One that cannot start loses nothing; else the run begins anew, and its old link is stale.
 
     A click before the browser has drawn the new run still names the old one.
@@ -319,33 +270,16 @@ def test_reset(live: Live, monkeypatch: Patch) -> None:
     assert not other.run().texts("warning")
 
 
-@pytest.fixture
-def held(monkeypatch: Patch) -> Iterator[threading.Semaphore]:
-    """Every iteration of every run waits for one release of this semaphore."""
-    gate, loss = threading.Semaphore(0), Task.loss
-
-    def wait(self: Task, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        assert gate.acquire(timeout=60)
-        return loss(self, batch)
-
-    monkeypatch.setattr(Task, "loss", wait)
-    yield gate
-    for _ in range(1000):
-        gate.release()
-
-
-def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
+def let_save(run: Run, held: Any, step: int) -> None:
     """Let the run train on until that step is saved and its losses are measured."""
-    while run.snapshot().newest.step < step:
-        before = run.snapshot().newest.step
-        gate.release()
-        while run.snapshot().newest.step <= before or not run.snapshot().newest.losses:
-            time.sleep(0.001)
+    held.let_through(step - run.snapshot().newest.step)
+    until(lambda: (newest := run.snapshot().newest).step == step and newest.losses)
 
 
-def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -> None:
+def test_while_it_plays(live: Make, create: MakeRun, gate: Make) -> None:
     """Pause instead of Play, no stepping, and the costly experiment waits to be asked for."""
     run = create(stop_after=50)
+    held = gate(run)
     page = live(run=run.id).click("play")
     let_save(run, held, 2)
     page.run()
@@ -362,7 +296,7 @@ def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -
 
     def let_it_come_to_rest() -> None:
         pause()
-        held.release()
+        held.let_through()
 
     run.pause = let_it_come_to_rest  # type: ignore[method-assign]
     page.click("pause")
@@ -371,15 +305,15 @@ def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -
 
 @pytest.mark.parametrize("shown", ["Pause", "Play"])
 def test_a_button_does_what_it_says_whatever_another_tab_did(
-    live: Live, create: Create, held: threading.Semaphore, shown: str
+    live: Make, create: MakeRun, gate: Make, shown: str
 ) -> None:
     """Pause, pressed where the run was paused meanwhile, does not play it."""
     run = create(stop_after=50)
-    page = live(run=run.id)
+    held, page = gate(run), live(run=run.id)
     if shown == "Pause":
         page.click("play")
         run.pause()
-        held.release()  # the iteration under way
+        held.let_through()  # the iteration under way
         run.wait(60)
     else:
         run.play()
@@ -388,13 +322,14 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
     assert run.snapshot().status == ("paused" if shown == "Pause" else "playing")
     other = "Play" if shown == "Pause" else "Pause"
     assert page.at.button(key=other.lower()).label == other
+    held.let_through(50)
 
 
 @pytest.mark.parametrize(
     ("looks", "seconds"), [((0.062,), 2.5), ((0.02, 0.02, 3.0), 2.0), ((9.0,), 4.0)]
 )
 def test_the_slower_a_look_is_the_longer_until_the_next(
-    create: Create, monkeypatch: Patch, looks: tuple[float, ...], seconds: float
+    create: MakeRun, monkeypatch: Patch, looks: tuple[float, ...], seconds: float
 ) -> None:
     """The first looks decide, by their median."""
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)
@@ -408,23 +343,22 @@ def test_the_slower_a_look_is_the_longer_until_the_next(
     assert session.poll_interval(run) == seconds
 
 
-def test_looks_at_a_run_that_plays_are_timed(
-    live: Live, create: Create, held: threading.Semaphore
-) -> None:
+def test_looks_at_a_run_that_plays_are_timed(live: Make, create: MakeRun, gate: Make) -> None:
     run = create(interval=1, stop_after=3)
+    held = gate(run)
     run.play()
     page = live(run=run.id)  # its base
     assert run not in session._looks
     let_save(run, held, 1)
     page.run()
     assert len(session._looks[run]) == 1
-    held.release(2)
+    held.let_through(2)
     page.finish()
     page.run()
     assert len(session._looks[run]) == 1
 
 
-def test_who_reads_another_page_watches(live: Live, create: Create, monkeypatch: Patch) -> None:
+def test_who_reads_another_page_watches(live: Make, create: MakeRun, monkeypatch: Patch) -> None:
     """Until the last page is closed, or shows another run."""
     run, other = create(), create()
     run.leave("the test")
@@ -449,11 +383,12 @@ def test_who_reads_another_page_watches(live: Live, create: Create, monkeypatch:
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Live, create: Create, held: threading.Semaphore, monkeypatch: Patch
+    live: Make, create: MakeRun, gate: Make, monkeypatch: Patch
 ) -> None:
     """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
+    held = gate(run)
     run.leave("the test")
     page = live(run=run.id).click("step")
     assert run.snapshot().status == "playing"
@@ -464,7 +399,7 @@ def test_a_step_that_takes_long_is_watched(
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.POLL_SECONDS
     monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
     assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
-    held.release(3)
+    held.let_through(3)
     assert (page.finish().status, drawn_step(page)) == ("paused", 3)
     assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
     assert live_page.PATIENCE < WATCH_SECONDS / 4
@@ -473,7 +408,7 @@ def test_a_step_that_takes_long_is_watched(
 # Budgets.
 
 
-def test_a_budget_or_tolerance_instead_of_bits(live: Live) -> None:
+def test_a_budget_or_tolerance_instead_of_bits(live: Make) -> None:
     page = live(**SHORT, keep="Budget", budget="10", quantizer="powers of two").click("start")
     c = page.finish().newest
     assert page.the_run.settings.coding == Coding(budget=0.1, quantizer="exponent")
@@ -487,7 +422,7 @@ def test_a_budget_or_tolerance_instead_of_bits(live: Live) -> None:
 
 
 def test_what_is_tried_is_tried_on_the_whole_run(
-    live: Live, three_saves: Run, monkeypatch: Patch
+    live: Make, three_saves: Run, monkeypatch: Patch
 ) -> None:
     """From the first checkpoint on, once for each setting, and not again at each poll."""
     measured: list[float] = []
@@ -514,7 +449,7 @@ def test_what_is_tried_is_tried_on_the_whole_run(
     assert len(page.picture("loss")["lines"]) == 2
 
 
-def test_without_the_track_what_is_left_out_is_lost(live: Live, three_saves: Run) -> None:
+def test_without_the_track_what_is_left_out_is_lost(live: Make, three_saves: Run) -> None:
     """The switch tries the same bits from the first checkpoint on, without carrying over."""
     page = live(run=three_saves.id, carries="false")
     top = page.picture("headline")
@@ -529,7 +464,7 @@ def test_without_the_track_what_is_left_out_is_lost(live: Live, three_saves: Run
 
 
 def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
-    live: Live, three_saves: Run, monkeypatch: Patch
+    live: Make, three_saves: Run, monkeypatch: Patch
 ) -> None:
     """It works in the background: by now it may be done with the step that is shown."""
     look = Replays.look
@@ -547,7 +482,7 @@ def test_a_replay_that_is_ahead_of_what_the_page_has_seen_of_it(
     assert "Saved as you try" in loss["text"]
 
 
-def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live, three_saves: Run) -> None:
+def test_keeping_by_bits_or_budget_in_the_sidebar(live: Make, three_saves: Run) -> None:
     """One choice shows only its own control, and both remember what was set.
 
     A link carries what is tried. A budget that holds no change in some step is raised.
@@ -584,7 +519,7 @@ def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live, three_saves: Run) 
     ids=["settings", "full"],
 )
 def test_a_run_that_cannot_start(
-    live: Live, monkeypatch: Patch, parameters: dict[str, str], said: str
+    live: Make, monkeypatch: Patch, parameters: dict[str, str], said: str
 ) -> None:
     if parameters == SHORT:
         monkeypatch.setattr(runs, "MAX_RUNS", 0)
@@ -610,21 +545,22 @@ def test_a_run_that_cannot_start(
     ids=["no-folder", "outside", "interval", "seed", "budget"],
 )
 def test_wrong_input_is_said_at_its_field(
-    live: Live, monkeypatch: Patch, parameters: dict[str, str], field: str, said: str
+    live: Make, monkeypatch: Patch, parameters: dict[str, str], field: str, said: str
 ) -> None:
     """And nothing starts with another value."""
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("LCVIZ_FOLDERS", "/other")
     page = live(**parameters)
-    assert start_obstacle(page).startswith(f"Fix in the sidebar: {field}")
+    obstacle = page.told("board")["wrong"]
+    assert obstacle.startswith(f"Fix in the sidebar: {field}")
     (red,) = (t for t in page.texts("markdown") if t.startswith(":red[:material/error: "))
     assert said in red
     page.click("start")  # by a visitor whose page is older
-    assert page.problem == start_obstacle(page)
+    assert page.problem == obstacle
     assert [r.id for r in session.all_runs()._runs.values()] == ["example"]
 
 
-def test_a_diverged_run(live: Live) -> None:
+def test_a_diverged_run(live: Make) -> None:
     """The sentence stands there, the pictures too."""
     title = MODELS["matrix-factorization"].title
     wild = {"lr_matrix-factorization_sgd": "100", "interval": "1"}
@@ -637,7 +573,7 @@ def test_a_diverged_run(live: Live) -> None:
     assert page.at.button(key="kill").disabled
 
 
-def test_a_budget_without_room_is_told(live: Live, create: Create) -> None:
+def test_a_budget_without_room_is_told(live: Make, create: MakeRun) -> None:
     """Half a percent of 31 kB is less than a header."""
     page = live(run=create(budget=0.005).id).click("play")
     snapshot = page.finish()
@@ -657,7 +593,7 @@ def test_a_budget_without_room_is_told(live: Live, create: Create) -> None:
     ],
 )
 def test_losses_that_lag_behind_cost_nothing(
-    finished_runs: Callable[..., Run],
+    finished_runs: MakeRun,
     measured: list[float | None],
     above: float,
     iteration: int,
@@ -679,10 +615,11 @@ def test_losses_that_lag_behind_cost_nothing(
     assert lost_work(cost_of(replace(now, status="killed"), 1)) == said + unsaved
 
 
-def test_what_follows_the_base_is_said(live: Live, create: Create) -> None:
+def test_what_follows_the_base_is_said(live: Make, create: MakeRun) -> None:
     run = create(interval=100_000, stop_after=100_000)
     page = live(run=run.id)
-    assert page.problem.endswith("press Play, or Step, for the first δ.")
+    assert page.problem == "The base is saved, 32.0 kB: press Play, or Step, for the first δ."
+    assert page.pictures == set()
     page.click("play")
     assert page.problem.endswith("the first δ comes in a moment.")
 
@@ -692,7 +629,7 @@ def test_what_follows_the_base_is_said(live: Live, create: Create) -> None:
 WITH_ADAM = {"model": "LeNet-5", "optimizer": "Adam", "saved": "with moments"} | SHORT
 
 
-def test_weights_alone_are_saved_unless_asked_for(live: Live) -> None:
+def test_weights_alone_are_saved_unless_asked_for(live: Make) -> None:
     """The choice is there where the optimizer has moments."""
     page = live(optimizer="Adam")
     (choice,) = (c for c in page.at.segmented_control if c.label == "What is saved")
@@ -704,7 +641,7 @@ def test_weights_alone_are_saved_unless_asked_for(live: Live) -> None:
     run.pause()
 
 
-def test_a_link_saves_moments_and_shows_them_apart(live: Live) -> None:
+def test_a_link_saves_moments_and_shows_them_apart(live: Make) -> None:
     """And once it is dead, the run says that its optimizer was saved."""
     page = live(**WITH_ADAM)
     page.click("start")

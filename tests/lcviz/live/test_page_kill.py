@@ -1,11 +1,8 @@
 """Kill it now on the Live page: what it reports, the race back, going on, in several tabs."""
 
-from __future__ import annotations
-
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +16,9 @@ from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import session
-from tests.lcviz.common import stepped
+from tests.lcviz.common import SECONDS, Make, MakeRun, Patch, stepped, until
 
 pytestmark = pytest.mark.usefixtures("server")
-
-SECONDS = 60
-Live = Callable[..., Any]
-Create = Callable[..., Run]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +44,7 @@ def raced(monkeypatch: Patch) -> list[Raced]:
     return found
 
 
-def run_to(create: Create, iteration: int, **changes: Any) -> Run:
+def run_to(create: MakeRun, iteration: int, **changes: Any) -> Run:
     """A run that has come so far: it ends there."""
     run = create(stop_after=iteration, **changes)
     run.play()
@@ -75,14 +67,10 @@ def killed(page: Any) -> Any:
     return found
 
 
-def keys(page: Any) -> set[str]:
-    return {b.key for b in page.at.button}
-
-
 def race(page: Any) -> None:
     page.click("kill-start")
     # It may end while the page is drawn, between its buttons and its pictures.
-    until(page, lambda: raced_picture(page) is not None and "kill-stop" not in keys(page))
+    until(lambda: raced_picture(page.run()) is not None and "kill-stop" not in page.buttons)
 
 
 def raced_picture(page: Any) -> Any | None:
@@ -91,15 +79,7 @@ def raced_picture(page: Any) -> Any | None:
     return drawn if "play" in drawn else None
 
 
-def until(page: Any, ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, said(page)
-        time.sleep(0.02)
-        page.run()
-
-
-def test_killed(live: Live, create: Create) -> None:
+def test_killed(live: Make, create: MakeRun) -> None:
     run = create(interval=2)
     page, other = live(run=run.id), live(run=run.id)
     assert page.at.button(key="kill").disabled
@@ -128,7 +108,7 @@ def test_killed(live: Live, create: Create) -> None:
     assert re.search(r"for at most 9 iterations\. About \d+ seconds? at most", offer)
 
 
-def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> None:
+def test_killed_just_after_a_save_and_going_on(live: Make, create: MakeRun) -> None:
     run = run_to(create, 4, optimizer="adam", lr=1e-9)
     c = run.snapshot().newest
     page = live(run=run.id).click("kill")
@@ -140,7 +120,7 @@ def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> No
     page.click("go-on").finish()
 
 
-def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create: Create) -> None:
+def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Make, create: MakeRun) -> None:
     """What is shown beside a crash or a race is what the run has saved.
 
     That this training does not repeat itself is said until the run goes on.
@@ -172,7 +152,7 @@ def test_what_is_tried_ends_with_the_crash_and_with_the_race(live: Live, create:
     assert not page.texts("warning")
 
 
-def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> None:
+def test_killed_again_before_anything_was_saved(live: Make, create: MakeRun) -> None:
     """What the checkpoint had left out went with the crash before: the run went on without it."""
     run = run_to(create, 5, interval=3)
     page = live(run=run.id).click("kill")
@@ -189,7 +169,7 @@ def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> N
 
 
 def test_methods_that_could_save_nothing_are_named(
-    live: Live, create: Create, raced: list[Raced]
+    live: Make, create: MakeRun, raced: list[Raced]
 ) -> None:
     """One bucket of a small model takes fewer bytes than the header of an index and values."""
     run = run_to(create, 4, model="matrix-factorization", data="synthetic-ratings", lr=2.0, bits=1)
@@ -201,7 +181,7 @@ def test_methods_that_could_save_nothing_are_named(
     assert warning.startswith("SCAR and TOPN saved nothing")
 
 
-def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
+def test_the_race_back(live: Make, create: MakeRun, raced: list[Raced]) -> None:
     run = run_to(create, 6)
     page = live(run=run.id).click("kill")
     race(page)
@@ -220,12 +200,12 @@ def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
     assert labels[-1] == f"LC {costs[1]}"
     assert lc.loss_restored == run.snapshot().newest.losses.restored
     assert not page.texts("warning")
-    assert not keys(page) & {"kill-start", "kill-stop"}
+    assert not {"kill-start", "kill-stop"} & {*page.buttons}
     assert raced_picture(live(run=run.id)) == drawn  # at once
     assert len(raced) == 1
 
 
-def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
+def test_going_on(live: Make, create: MakeRun, raced: list[Raced]) -> None:
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill")
     race(page)
@@ -235,7 +215,7 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     assert "Killed at" not in said(page)
     marks = page.picture("loss")["marks"]  # all that is left of it
     assert [(m["step"], m["strong"]) for m in marks] == [(6, False), (2, True)]
-    assert not keys(page) & {"go-on", "kill-start", "kill-close"}
+    assert not {"go-on", "kill-start", "kill-close"} & {*page.buttons}
     page.click("kill")
     assert killed(page).value.startswith("**Killed at iteration 7**, ")
     assert raced_picture(page) is None  # another crash
@@ -245,47 +225,38 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
 
 
 def test_a_race_that_goes_on_beside_the_run_stays_until_it_is_closed(
-    live: Live, create: Create, held: threading.Event
+    live: Make, create: MakeRun, held: threading.Event
 ) -> None:
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill").click("kill-start")
     page.click("go-on").finish()
-    assert "kill-close" not in keys(page)
-    assert "kill-stop" in keys(page)
+    assert "kill-close" not in page.buttons
+    assert "kill-stop" in page.buttons
     held.set()
-    until(page, lambda: raced_picture(page) is not None)
+    until(lambda: raced_picture(page.run()) is not None)
     assert "Killed at" not in said(page)
     assert raced_picture(live(run=run.id)) is None  # who has not asked for it
     page.click("kill-close")
     assert raced_picture(page) is None
-    assert "kill-close" not in keys(page)
+    assert "kill-close" not in page.buttons
 
 
 def test_a_long_chain_is_read_in_the_background(
-    live: Live, create: Create, monkeypatch: Patch
+    live: Make, create: MakeRun, slowly: threading.Event
 ) -> None:
     """Every tab says it, can be left, and goes on once the chain is read."""
-    read, restarted = threading.Event(), run_module.restarted_model
-
-    def slow(*arguments: Any) -> Any:
-        assert read.wait(SECONDS)
-        return restarted(*arguments)
-
-    monkeypatch.setattr(run_module, "restarted_model", slow)
     run = create(interval=2, stop_after=7)
     page = live(run=run.id).click("step").click("kill")
     other = live(run=run.id)
     page.click("go-on")
-    try:
-        for tab in (page, other.run()):
-            assert any(t.startswith("Restoring step 2 from") for t in tab.texts("markdown"))
-            assert tab.picture("headline")["status"].endswith(", killed, being restored")
-            assert "go-on" not in keys(tab)
-            assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
-            assert not tab.at.button(key="reset").disabled
-        assert session.poll_interval(run) == session.POLL_SECONDS
-    finally:
-        read.set()
+    for tab in (page, other.run()):
+        assert any(t.startswith("Restoring step 2 from") for t in tab.texts("markdown"))
+        assert tab.picture("headline")["status"].endswith(", killed, being restored")
+        assert "go-on" not in tab.buttons
+        assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
+        assert not tab.at.button(key="reset").disabled
+    assert session.poll_interval(run) == session.POLL_SECONDS
+    slowly.set()
     run.go_on_in_background(SECONDS)
     assert page.finish().status == "finished"
     assert "Restoring" not in said(other.run())
@@ -308,37 +279,37 @@ def held(monkeypatch: Patch) -> Iterator[threading.Event]:
     go_on.set()
 
 
-def test_a_race_in_two_tabs(live: Live, create: Create, held: threading.Event) -> None:
+def test_a_race_in_two_tabs(live: Make, create: MakeRun, held: threading.Event) -> None:
     run = run_to(create, 6)
     page = live(run=run.id).click("kill").click("kill-start")
-    until(page, lambda: "Repeating the training: 2 of 6." in said(page))
+    until(lambda: "Repeating the training: 2 of 6." in said(page.run()))
     assert "Killed at" not in said(page)  # one row has no room for both
     other = live(run=run.id)
     assert "Repeating the training: 2 of 6. Shared with 1 other page." in said(other)
     page.click("kill-stop")
-    assert "kill-start" in keys(page)
+    assert "kill-start" in page.buttons
     assert "Killed at" in said(page)
     other.click("kill-stop")  # nobody wants it any more
-    until(page, lambda: "Stopped." in page.texts("info"))
+    until(lambda: "Stopped." in page.run().texts("info"))
     page.click("kill-start")
     held.set()
-    until(page, lambda: raced_picture(page) is not None)
+    until(lambda: raced_picture(page.run()) is not None)
     assert raced_picture(other.run()) is not None
 
 
-def test_a_race_that_takes_too_long(live: Live, create: Create, monkeypatch: Patch) -> None:
+def test_a_race_that_takes_too_long(live: Make, create: MakeRun, monkeypatch: Patch) -> None:
     """It is not offered, or rework is looked for less far."""
     monkeypatch.setattr(Crash, "seconds", lambda self, _pace: 60.0 * self.cap)
     page = live(run=run_to(create, 2).id).click("kill")
-    assert "kill-start" not in keys(page)
+    assert "kill-start" not in page.buttons
     assert "8 minutes" in "".join(page.texts("caption"))
-    assert "go-on" in keys(page)
+    assert "go-on" in page.buttons
     monkeypatch.setattr(lab, "CAPS", (8, 4))
-    assert {"go-on", "kill-start"} <= keys(page.run())
+    assert {"go-on", "kill-start"} <= {*page.run().buttons}
     assert "4 minutes" in page.at.button(key="kill-start").help
 
 
-def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch) -> None:
+def test_what_goes_wrong_is_told(live: Make, create: MakeRun, monkeypatch: Patch) -> None:
     def refuse(*_: object) -> None:
         raise RunError("This cannot be done.")
 
@@ -353,7 +324,7 @@ def test_what_goes_wrong_is_told(live: Live, create: Create, monkeypatch: Patch)
     assert run.snapshot().status == "killed"
 
 
-def test_restarts_of_the_server_before_a_crash(create: Callable[..., Run]) -> None:
+def test_restarts_of_the_server_before_a_crash(create: MakeRun) -> None:
     """The race repeats those before its crash; later ones are no part of it."""
     run = create(interval=2, stop_after=10)
     stepped(run, 3)

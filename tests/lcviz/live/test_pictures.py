@@ -1,11 +1,8 @@
 """Live's pictures as values: what is drawn is what the step has."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,9 +25,7 @@ from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import StepRecord, saved_record
 from lcviz.live.steps_picture import MOST_BARS, steps_picture
 from lcviz.live.weights_picture import (
-    GAP,
     HEIGHT,
-    LEVELS,
     MOST_PIXELS,
     WIDTH,
     Image,
@@ -41,13 +36,11 @@ from lcviz.live.weights_picture import (
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Trial
 from lcviz.text import nbytes_text
-from lcviz.ui.picture import FOLDER, Picture, drawing
-from tests.worded import all_worded, worded
+from lcviz.ui.picture import Picture, drawing
+from tests.lcviz.common import MakeRun
+from tests.worded import MARK, QUANTITY, all_worded, as_read, worded
 
-Finished = Callable[..., Run]
 Retry = Callable[..., StepRecord]
-MARK = re.compile(r"\[\[(.+?)\]\]")
-QUANTITY = re.compile(r"\{\{([\w-]+)=([^|]*)\|(.*?)\}\}")
 Models = tuple[str, dict[str, Any]]
 MODELS: tuple[Models, ...] = (
     ("logistic-regression", {}),
@@ -55,11 +48,6 @@ MODELS: tuple[Models, ...] = (
     ("lenet5", {"stop_after": 2}),
     ("byte-transformer", {"stop_after": 1, "budget": 0.05}),
 )
-
-
-def plain(text: str) -> str:
-    """A text of a picture as it is read."""
-    return MARK.sub(r"\1", QUANTITY.sub(r"\3", text))
 
 
 def quantities(data: object) -> list[tuple[str, float]]:
@@ -87,49 +75,24 @@ def thread_in(run: Run, shown: StepRecord) -> WeightHistory:
     return history_of(run, shown, first_weight(shown))
 
 
-def image(data: dict[str, Any], name: str) -> np.ndarray:
-    packed = np.frombuffer(base64.b64decode(data["maps"][name]), np.uint8)
-    halves = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1).astype(np.int8)
-    values = np.where(halves < 8, halves, halves - 16)
-    rows, columns = data["shape"]
-    return values[: rows * columns].reshape(rows, columns)
-
-
-def test_weights(finished_runs: Finished) -> None:
+def test_weights(finished_runs: MakeRun) -> None:
+    """What is drawn is what the board draws, see tests/lcviz/play/test_worker.py."""
     run = finished_runs()
     shown, image_of = newest(run), Image.of(newest(run), "linear.weight", 28)
     followed = thread_in(run, shown).followed
-    data = check(weights_picture(shown, image_of, followed, with_values=True))
-    row, column = data["followed"]
-    assert image_of.weight(row, column) == followed.weight
+    data = check(weights_picture(shown, image_of, followed, with_values=False))
+    assert data["values"] is None
+    assert image_of.weight(*data["followed"]) == followed.weight
     for place in ((28, 0), (57, 0), (-1, 0)):  # between two tiles, or outside
         assert image_of.weight(*place) is None
     assert image_of.pixel(Weight("linear.bias", 0)) is None
-    live, after, before = (
-        states["linear.weight"]
-        for states in (shown.states.live, shown.restored, shown.states.before)
+    of, written = "linear.weight (10 × 28 × 28)", data["captions"]["written"]
+    changed = np.count_nonzero(
+        shown.restored["linear.weight"] != shown.states.before["linear.weight"]
     )
-    written, missing = image(data, "written"), image(data, "missing")
-    assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
-    tile = np.sign(after - before)
-    np.testing.assert_array_equal(written[29:, 116:], LEVELS * tile[9].reshape(28, 28))
-    assert (written[28] == GAP).all()
-    levels = np.sign(after[0]) * np.ceil(np.abs(after[0]) / np.abs(after).max() * LEVELS)
-    np.testing.assert_array_equal(image(data, "restored")[:28, :28].reshape(-1), levels)
-    waiting = np.count_nonzero(live - after)
-    assert np.count_nonzero((missing != 0) & (missing != GAP)) == waiting
-    values, at = data["values"], row * data["shape"][1] + column
-    u, track = (np.frombuffer(base64.b64decode(values[name]), "<f4") for name in ("u", "track"))
-    assert (u[at], track[at]) == (np.float32(followed.live), np.float32(followed.track))
-    code = np.frombuffer(base64.b64decode(values["codes"]), "<u2")[at]
-    bucket, level = followed.bucket, pytest.approx(followed.level)
-    assert values["buckets"][code - 1] == [bucket.exponent, bucket.sign, level]
-    assert weights_picture(shown, image_of, followed, with_values=False).data["values"] is None
-    of, captions = "linear.weight (10 × 28 × 28)", data["captions"]
-    assert f"{np.count_nonzero(tile):,} of 7,840 weights in {of}" in captions["written"]
-    assert plain(data["text"]) == plain(captions["written"])
-    assert f"{waiting:,} of 7,840 weights in {of} differ" in captions["missing"]
-    assert MARK.findall(captions["missing"]) == ["track"]
+    assert f"{changed:,} of 7,840 weights in {of}" in written
+    assert as_read(data["text"]) == as_read(written)
+    assert MARK.findall(data["captions"]["missing"]) == ["track"]
     assert "track" in data["terms"]
 
 
@@ -157,7 +120,7 @@ def test_a_tensor_of_any_shape_is_an_image() -> None:
 @pytest.mark.parametrize(
     ("target", "scope"), [({"budget": 0.1}, "model"), ({"tolerance": 1e-5}, "tensor")]
 )
-def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], scope: str) -> None:
+def test_steps(finished_runs: MakeRun, retry: Retry, target: dict[str, float], scope: str) -> None:
     run = finished_runs(scope=scope, **target)
     shown = newest(run)
     data = check(steps_picture(shown))
@@ -170,28 +133,31 @@ def test_steps(finished_runs: Finished, retry: Retry, target: dict[str, float], 
     table = steps_picture(shown).table
     assert table["values"].sum() == alphabet.n
     assert table["change"].is_monotonic_increasing
-    assert f"{moved:,} of {alphabet.n:,} values" in plain(data["text"])
+    assert f"{moved:,} of {alphabet.n:,} values" in as_read(data["text"])
     starts = [octave["at"] for octave in data["octaves"]]
     assert starts == sorted(starts)
     again = retry(run, run.settings.coding, 2)  # steps are no buckets to cut
     assert (again.n_kept, again.nbytes) == (shown.n_kept, shown.nbytes)
 
 
-def test_many_steps_share_bars(finished_runs: Finished) -> None:
+def test_many_steps_share_bars(finished_runs: MakeRun) -> None:
     coarse, fine = (steps_picture(newest(finished_runs(tolerance=t))).data for t in (1e-3, 1e-6))
     assert coarse["each"] == 1
     assert fine["each"] > 1
     assert fine["dead"] < coarse["dead"]
 
 
-def test_in_the_dead_zone(finished_runs: Finished) -> None:
-    data = check(steps_picture(newest(finished_runs(tolerance=1.0))))
+def test_in_the_dead_zone(finished_runs: MakeRun) -> None:
+    shown = newest(finished_runs(tolerance=1.0))
+    data = check(steps_picture(shown))
     assert (data["bars"], data["size"]) == ([], 0)
-    assert plain(data["text"]).startswith("All changes lie in the dead zone")
+    assert as_read(data["text"]).startswith("All changes lie in the dead zone")
+    data = check(bits_picture(shown))
+    assert (data["words"], data["words_are"]) == ([], "No bits are needed: all values are alike.")
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_buckets(finished_runs: Finished, retry: Retry, scope: str) -> None:
+def test_buckets(finished_runs: MakeRun, retry: Retry, scope: str) -> None:
     run = finished_runs(scope=scope)
     shown = newest(run)
     data = check(buckets_picture(shown, bits_that_keep(shown), Worth(), (-5, 1)))
@@ -210,7 +176,7 @@ def test_buckets(finished_runs: Finished, retry: Retry, scope: str) -> None:
         assert check(buckets_picture(every, bits_that_keep(every), Worth()))["bits"] == "all"
 
 
-def test_what_a_bucket_is_worth(finished_runs: Finished) -> None:
+def test_what_a_bucket_is_worth(finished_runs: MakeRun) -> None:
     """The error is that of a delta without the bucket, the loss that of its model."""
     run = finished_runs(scope="tensor")
     shown = newest(run)
@@ -236,7 +202,7 @@ def test_what_a_bucket_is_worth(finished_runs: Finished) -> None:
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman", "context"])
-def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
+def test_bits(finished_runs: MakeRun, retry: Retry, coder: str) -> None:
     run = finished_runs(coder=coder)
     shown = newest(run)
     thread, at = thread_in(run, shown), Image.of(shown, "linear.weight", 28)
@@ -266,7 +232,7 @@ def test_bits(finished_runs: Finished, retry: Retry, coder: str) -> None:
     [("context", {"bits": 3}, "2"), ("runlength", {"budget": 0.05}, "step")],
 )
 def test_bits_of_a_context_code(
-    finished_runs: Finished, coder: str, target: dict[str, float], kind: str
+    finished_runs: MakeRun, coder: str, target: dict[str, float], kind: str
 ) -> None:
     """What the record really uses: no code words, but what each change takes."""
     shown = newest(finished_runs(coder=coder, **target))
@@ -287,12 +253,6 @@ def test_bits_of_a_context_code(
     assert sum(found) == pytest.approx(each[: ends[-1] + 1].sum(), abs=24 * 0.05)
 
 
-def test_no_bits_are_needed(finished_runs: Finished) -> None:
-    data = check(bits_picture(newest(finished_runs(tolerance=1.0))))
-    assert data["words"] == []
-    assert data["words_are"] == "No bits are needed: all values are alike."
-
-
 def pairs(
     steps: list[int], live: list[float], restored: list[float]
 ) -> dict[int, tuple[float, float]]:
@@ -302,13 +262,9 @@ def pairs(
 def test_the_loss_of_the_step_that_is_shown() -> None:
     steps, live, restored = [0, 190, 280], [2.0, 1.5, 1.0], [2.0, 1.5, 1.1]
     all_losses = pairs(steps, live, restored)
-    texts = [check(loss_picture(all_losses, at, 300))["text"] for at in (190, 280, 285, 0)]
-    assert [text.partition(":")[0] for text in texts] == [
-        "At step 190",
-        "At step 280",
-        "At step 280",
-        "At step 0",
-    ]
+    for asked, step in ((190, 190), (280, 280), (285, 280), (0, 0)):
+        text = check(loss_picture(all_losses, asked, 300))["text"]
+        assert text.startswith(f"At step {step}:")
 
 
 def test_loss_and_a_log_axis() -> None:
@@ -322,9 +278,9 @@ def test_loss_and_a_log_axis() -> None:
     assert (far["text"], far["above"]) == ("killed at 17", False)
     assert "At step 5: " in data["text"]
     lost = check(loss_picture(pairs(steps, live, [2.0, 1.9, math.inf]), 10, 20))
-    assert plain(lost["text"]).endswith("restored not finite.")
+    assert as_read(lost["text"]).endswith("restored not finite.")
     above, below, none = (
-        plain(check(loss_picture({5: (live_loss, 0.51)}, 5, 20))["text"])
+        as_read(check(loss_picture({5: (live_loss, 0.51)}, 5, 20))["text"])
         for live_loss in (0.5, 0.6, 0.0)
     )
     assert above == "At step 5: live 0.500, restored 0.510, 2.00 % above."
@@ -333,7 +289,7 @@ def test_loss_and_a_log_axis() -> None:
     assert check(loss_picture(pairs(steps, [1, 1e5, 3], [1, 2, 3]), 5, 20))["log"]
 
 
-def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
+def test_examples_of_images_and_ratings(finished_runs: MakeRun) -> None:
     task = finished_runs().task
     truth = task.probe[-1][:N]
     wrong = truth.clone()
@@ -341,14 +297,14 @@ def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
     data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
     assert [row["differ"] for row in data["examples"]] == [i == 3 for i in range(N)]
     assert [row["restored_wrong"] for row in data["examples"]] == [i == 3 for i in range(N)]
-    assert [plain(score["text"]) for score in data["scores"]] == ["50.00 %", "25.00 %"]
+    assert [as_read(score["text"]) for score in data["scores"]] == ["50.00 %", "25.00 %"]
     pixels = np.frombuffer(base64.b64decode(data["examples"][0]["pixels"]), np.uint8)
     assert pixels.max() == round(255 * float(task.probe[0][0].max()))
     ratings = finished_runs("matrix-factorization").task
     guessed = ratings.predictions(N, ratings.model.state_dict())
     data = check(examples_picture(ratings, guessed, guessed + 1, None, 1.25))
     assert all(row["differ"] and row["pixels"] is None for row in data["examples"])
-    assert [(s["name"], plain(s["text"])) for s in data["scores"]] == [("RMSE restored", "1.25")]
+    assert [(s["name"], as_read(s["text"])) for s in data["scores"]] == [("RMSE restored", "1.25")]
 
 
 def test_examples_of_text() -> None:
@@ -370,7 +326,7 @@ def test_examples_of_text() -> None:
     assert data["side"] == 0
 
 
-def test_headline(finished_runs: Finished, retry: Retry) -> None:
+def test_headline(finished_runs: MakeRun, retry: Retry) -> None:
     run = finished_runs()
     shown, snapshot = newest(run), run.snapshot()
     saved, crash = snapshot.checkpoints, crash_of(snapshot, shown.step)
@@ -379,7 +335,7 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     reads = reads_of(True, 0.875, 0.8125)
     data = check(headline(shown, saved, status, crash, reads, untried))
     assert data["share"] == shown.nbytes / 31_400
-    blocks = [(plain(b["value"]), b["label"]) for b in data["sizes"] + data["consequences"]]
+    blocks = [(as_read(b["value"]), b["label"]) for b in data["sizes"] + data["consequences"]]
     assert blocks[:3] == [
         ("31.4 kB", "in float32"),
         (nbytes_text(shown.nbytes), "in this checkpoint"),
@@ -391,9 +347,9 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     assert data["kept"] is None
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
     smaller = f"{nbytes_text(full)} → {nbytes_text(nbytes)}, {full / nbytes:.1f}× smaller"
-    assert plain(data["so_far"]) == f"run so far: {smaller}"
+    assert as_read(data["so_far"]) == f"run so far: {smaller}"
     first = check(headline(saved_record(run, saved[1]), saved, status, crash, None, untried))
-    assert plain(first["so_far"]).startswith("up to step 1: 62.8 kB → ")
+    assert as_read(first["so_far"]).startswith("up to step 1: 62.8 kB → ")
     trial = Trial(Coding(1, scope="tensor", coder="huffman"), carries=False)
     every = tried_settings(own, trial)
     sizes = {c.step: 100 for c in saved[1:]}
@@ -401,18 +357,18 @@ def test_headline(finished_runs: Finished, retry: Retry) -> None:
     kept = "2 bits, run-length Huffman, one code and the track"
     assert other["kept"] == f"only a try: the run has {kept}"
     whole = saved[0].nbytes + 100 * len(sizes)
-    assert plain(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
+    assert as_read(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")
     example = tried_settings(own, Trial(Coding(None)))
     rmse = reads_of(False, 1.2, 1.25)
     data = check(headline(shown, saved, status, crash, rmse, example, sizes))
-    assert plain(data["consequences"][0]["value"]) == "1.25"
+    assert as_read(data["consequences"][0]["value"]) == "1.25"
     assert data["consequences"][0]["label"] == "RMSE of a restart, live 1.20"
     assert data["kept"] == "only a try: the run has 2 bits"
 
 
 @pytest.mark.parametrize(("model", "changes"), MODELS, ids=[name for name, _ in MODELS])
 def test_a_quantity_that_appears_twice_is_equal(
-    finished_runs: Finished, retry: Retry, model: str, changes: dict[str, Any]
+    finished_runs: MakeRun, retry: Retry, model: str, changes: dict[str, Any]
 ) -> None:
     run = finished_runs(model, **changes)
     snapshot, saved = run.snapshot(), newest(run)
@@ -432,11 +388,4 @@ def test_a_quantity_that_appears_twice_is_equal(
         names = ("header", "table", "payload", "exact")
         assert sum(v for n in names for v in values[f"{n}-bytes"]) == whole
         assert {"live-loss", "restored-loss", "run-bytes", "crash-cost"} <= values.keys()
-        assert "{{" not in plain(json.dumps(drawn, ensure_ascii=False))
-
-
-def test_every_module_is_drawn_by_a_picture() -> None:
-    drawn = "bits buckets curves examples headline learn steps weights"
-    assert {path.stem for path in FOLDER.glob("*.js")} - {"common", "numbers", "words"} == set(
-        drawn.split()
-    )
+        assert "{{" not in as_read(json.dumps(drawn, ensure_ascii=False))

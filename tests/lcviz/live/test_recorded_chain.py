@@ -1,7 +1,5 @@
 """A chain as Live's pictures: which steps, which names, which sizes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

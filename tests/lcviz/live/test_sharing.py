@@ -1,10 +1,7 @@
 """A link lets others look at a run; only who began it, or has the private link, steers it."""
 
-from __future__ import annotations
-
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,14 +12,9 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session
 from lcviz.ui.steering import Steering
+from tests.lcviz.common import Make, MakeRun, stepped
 
-Live = Callable[..., Any]
-Create = Callable[..., Run]
 STEERING = {"play", "pause", "step", "kill", "reset"}
-
-
-def buttons(page: Any) -> set[str]:
-    return {button.key for button in page.at.button}
 
 
 def links(page: Any) -> list[dict[str, list[str]]]:
@@ -32,26 +24,21 @@ def links(page: Any) -> list[dict[str, list[str]]]:
 
 
 @pytest.fixture
-def run(create: Create) -> Run:
+def run(create: MakeRun) -> Run:
     return create(interval=2, stop_after=100)
 
 
-def stepped(run: Run) -> Run:
-    run.step()
-    run.wait(60)
-    return run
-
-
-def test_the_link_of_a_run_that_rests_names_the_step(live: Live, run: Run) -> None:
+def test_the_link_of_a_run_that_rests_names_the_step(live: Make, run: Run) -> None:
     """Whoever opens it once the run has gone on sees the same."""
-    look, *_ = links(live(run=stepped(run).id))
+    stepped(run)
+    look, *_ = links(live(run=run.id))
     assert look["step"] == ["2"]
     stepped(run)
     again = live(steers=False, run=run.id, step=look["step"][0])
     assert again.picture("weight")["marks"][0]["step"] == 2
 
 
-def test_a_link_that_cannot_be_opened_now_stays(live: Live) -> None:
+def test_a_link_that_cannot_be_opened_now_stays(live: Make) -> None:
     """The run is stored; another server has it, for example."""
     run_id = "0" * 24
     (session.all_runs()._folder / run_id).mkdir()
@@ -61,11 +48,12 @@ def test_a_link_that_cannot_be_opened_now_stays(live: Live) -> None:
     assert page.at.query_params["run"] in (run_id, [run_id])
 
 
-def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
-    page = live(steers=False, run=stepped(run).id)
+def test_who_has_the_link_can_look(live: Make, run: Run) -> None:
+    stepped(run)
+    page = live(steers=False, run=run.id)
     assert page.picture("headline")["status"].startswith("iteration 2 of 100")
     assert "You are watching. Only the run's owner can steer it." in page.texts("markdown")
-    assert not buttons(page) & STEERING
+    assert not STEERING & {*page.buttons}
     (look,) = links(page)
     assert look["run"] == [run.id]
     assert "steer" not in look
@@ -73,13 +61,13 @@ def test_who_has_the_link_can_look(live: Live, run: Run) -> None:
         page.at.session_state["steering"].of(run)
     page.click("start")  # a run of one's own
     assert page.the_run is not run
-    assert STEERING - {"play"} <= buttons(page)
+    assert STEERING - {"play"} <= {*page.buttons}
     assert session.all_runs().get(run.id) is run
 
 
-def test_the_private_link_hands_the_steering_on(live: Live, run: Run) -> None:
+def test_the_private_link_hands_the_steering_on(live: Make, run: Run) -> None:
     owner = live(run=run.id)
-    assert {"play", "step", "kill", "reset"} <= buttons(owner)
+    assert {"play", "step", "kill", "reset"} <= {*owner.buttons}
     look, steer = links(owner)
     assert look["run"] == [run.id]
     assert "steer" not in look
@@ -92,19 +80,19 @@ def test_the_private_link_hands_the_steering_on(live: Live, run: Run) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", "of another run"])
-def test_another_key_opens_nothing(live: Live, run: Run, create: Create, key: str) -> None:
+def test_another_key_opens_nothing(live: Make, run: Run, create: MakeRun, key: str) -> None:
     if key == "of another run":
         key = session.all_runs().key(create(interval=2, stop_after=100))
     page = live(steers=False, run=run.id, steer=key)
     assert "You are watching" in " ".join(page.texts("markdown"))
-    assert not buttons(page) & STEERING
+    assert not STEERING & {*page.buttons}
     assert "steer" not in page.at.query_params
 
 
 # With fast reruns, two threads of a session are at work.
 
 
-def test_a_page_waits_for_a_run_that_is_being_made(create: Create) -> None:
+def test_a_page_waits_for_a_run_that_is_being_made(create: MakeRun) -> None:
     steering, run, holds = Steering(session.all_runs(), []), create(), threading.Event()
 
     def make() -> None:

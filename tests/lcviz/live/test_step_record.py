@@ -1,9 +1,8 @@
 """The record of a step: as the run saved it, with another setting, and with another cut."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,30 +10,47 @@ import pytest
 import codec
 from codec import Coding
 from lcviz.live.step_record import StepRecord, saved_record
-from lcviz.run.run import Run
+from tests.lcviz.common import MakeRun
 
-Finished = Callable[..., Run]
 Retry = Callable[..., StepRecord]
 
 
-@pytest.mark.parametrize(("coder", "scope"), [("runlength", "tensor"), ("huffman", "model")])
-def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str) -> None:
-    run = finished_runs(coder=coder, scope=scope)
+WHOLE = {"model": "lenet5", "optimizer": "adam", "optimizer_state": True}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scope": "tensor"},
+        {"coder": "huffman"},
+        WHOLE,
+        WHOLE | {"budget": 0.02, "scope": "tensor"},
+    ],
+    ids=str,
+)
+def test_as_saved_is_the_record(finished_runs: MakeRun, changes: dict[str, Any]) -> None:
+    run = finished_runs(**changes)
     for checkpoint in run.snapshot().checkpoints[1:]:
         shown = saved_record(run, checkpoint)
         assert shown.nbytes == checkpoint.nbytes
         assert min(shown.header_nbytes, shown.table_nbytes, shown.word_nbytes) > 0
+        moments = checkpoint.saved.moment_nbytes
+        assert (moments > 0) == run.settings.optimizer_state
+        most = changes.get("budget", 1) * checkpoint.saved.lossy_nbytes
+        assert checkpoint.nbytes - checkpoint.saved.exact_nbytes - moments <= most
         assert not shown.is_trial
         restored = codec.restore(run.path, checkpoint.step)
+        restored = restored.get("model", restored)
         assert shown.restored is not None
         for name, array in shown.restored.items():
             np.testing.assert_array_equal(array, restored[name].numpy(), strict=True)
         before = run.saved.states(checkpoint.step).before
-        changed = sum(np.count_nonzero(shown.restored[n] != before[n]) for n in before)
+        coded = [name for a in shown.alphabets for name in a.names]
+        changed = sum(np.count_nonzero(shown.restored[n] != before[n]) for n in coded)
         assert shown.n_changed == changed
 
 
-def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished, retry: Retry) -> None:
+def test_what_is_stored_exactly_is_counted_once(finished_runs: MakeRun, retry: Retry) -> None:
     run = finished_runs("lenet5", stop_after=2)
     checkpoint = run.snapshot().newest
     shown, again = saved_record(run, checkpoint), retry(run, Coding(1))
@@ -43,23 +59,7 @@ def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished, retry: 
     assert abs(shown.header_nbytes - again.header_nbytes) < 10
 
 
-def test_saved_once_more_with_its_own_setting_it_is_the_same(
-    finished_runs: Finished, retry: Retry
-) -> None:
-    run = finished_runs()
-    for checkpoint in run.snapshot().checkpoints[1:]:
-        saved = saved_record(run, checkpoint)
-        again = retry(run, run.settings.coding, step=checkpoint.step)
-        assert (again.nbytes, again.n_kept, again.words[1]) == (
-            saved.nbytes,
-            saved.n_kept,
-            saved.words[1],
-        )
-        assert again.is_trial
-        assert not saved.is_trial
-
-
-def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) -> None:
+def test_a_cut_keeps_the_largest_buckets(finished_runs: MakeRun, retry: Retry) -> None:
     run = finished_runs()
     saved = saved_record(run, run.snapshot().checkpoints[1])
     coding = run.settings.coding
@@ -70,11 +70,12 @@ def test_a_cut_keeps_the_largest_buckets(finished_runs: Finished, retry: Retry) 
         sizes.append(shown.nbytes)
     assert sizes == sorted(sizes)
     three = retry(run, coding, 3, step=1)
+    assert three.is_trial
     assert (three.nbytes, three.words[1]) == (saved.nbytes, saved.words[1])  # 2 bits keep three
     assert all(np.array_equal(three.restored[n], a) for n, a in saved.restored.items())
 
 
-def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> None:
+def test_removed_buckets_start_from_the_true_states(finished_runs: MakeRun) -> None:
     """With nothing left out: the track before, plus E of the delta, plus what is stored exactly."""
     run = finished_runs("lenet5", stop_after=3)
     newest = run.snapshot().newest
@@ -96,16 +97,7 @@ def test_removed_buckets_start_from_the_true_states(finished_runs: Finished) -> 
     assert sum(b.count for b in result.buckets) == np.count_nonzero(delta)
 
 
-def test_a_cut_is_a_record_of_its_own(finished_runs: Finished, retry: Retry) -> None:
-    """What is told of one weight under a cut is what the cut writes."""
-    run = finished_runs()
-    shown = retry(run, run.settings.coding, 5)
-    (alphabet,), (codes,) = shown.alphabets, shown.codes
-    written = codec.decode(alphabet.encoded).codes.reshape(-1)
-    np.testing.assert_array_equal(written, np.where(codes <= 5, codes, 0))
-
-
-def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: Finished) -> None:
+def test_what_is_no_longer_in_memory_is_shown_as_saved(finished_runs: MakeRun) -> None:
     run = finished_runs(seed=5)
     checkpoint = run.snapshot().checkpoints[1]
     for step in run.saved._codes.steps:

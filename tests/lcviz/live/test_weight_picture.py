@@ -1,7 +1,5 @@
 """The picture of one weight, and what is said of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The play page as one file: small, and without anything from elsewhere. Chromium: browser/."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,17 +1,12 @@
 """The play page's worker, without a page: its training, its pictures and its race are Python's."""
 
-from __future__ import annotations
-
 import base64
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import demo_models
 from lcviz.lab.recovery.kill import Crash, OnDisk
 from lcviz.live.buckets_picture import Worth
 from lcviz.live.followed import first_weight, history_of
@@ -19,12 +14,11 @@ from lcviz.live.headline import crash_of
 from lcviz.live.page_pictures import Subject, pictures
 from lcviz.live.step_record import saved_record
 from lcviz.play.given import given
-from lcviz.run.run import Run
-from lcviz.run.snapshot import PLAYING, RunSettings, Snapshot
+from lcviz.run.snapshot import RunSettings
 from lcviz.server.runs import EXAMPLE
+from tests.lcviz.common import MakeRun, finished
 from tests.played import DRAW, computed
 
-Finish = Callable[[RunSettings], tuple[Run, Snapshot]]
 ITERATIONS = 100
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-−]?\d+)?")
 # The training of a seed: its batches, first weights and losses, and what its checkpoints are.
@@ -33,13 +27,10 @@ TRAIN = """async ([given, seed, iterations, batches]) => {
     const training = new Training(player.data.train, seed);
     const first = [...training.parameters];
     const run = new Run(player.data, given.sizes, seed, FIRST_SETTING);
-    const losses = [];
-    for (let t = 1; t <= iterations; t++) losses.push(training.iterate(t));
     while (run.iteration < iterations) run.advance();
     return {
         first,
         batches: batches.map(t => [...training.batch(t)]),
-        losses,
         live: run.live.map(one => one.loss),
         saved: run.own.checkpoints.map(one => [one.step, one.nbytes, one.restored.loss]),
     };
@@ -87,26 +78,8 @@ TARGET = """async given => {
 }"""
 
 
-@pytest.fixture
-def finished(tmp_path: Path) -> Iterator[Callable[[RunSettings], tuple[Run, Snapshot]]]:
-    """finished(settings): a run that has ended, and its last snapshot."""
-    runs = []
-
-    def make(settings: RunSettings) -> tuple[Run, Snapshot]:
-        run = Run("play", settings, tmp_path / "run.lcc")
-        runs.append(run)
-        run.play()
-        while (snapshot := run.wait(5)).status == PLAYING:
-            run.watch()
-        return run, snapshot
-
-    yield make
-    for run in runs:
-        run.close()
-
-
 @pytest.mark.parametrize("seed", [0, 7, 2**31 - 1])
-def test_the_training_follows_python_s(finished: Finish, seed: int) -> None:
+def test_the_training_follows_python_s(make_run: MakeRun, seed: int) -> None:
     """The same weights and batches, losses within 1e-3 and sizes within 2 %, for 100 iterations."""
     later = [1, 6, 11]  # of other epochs, too
     answer = computed(TRAIN, [given(), seed, ITERATIONS, later])
@@ -119,7 +92,7 @@ def test_the_training_follows_python_s(finished: Finish, seed: int) -> None:
         expected = task.batch(iteration, settings.batch_size)
         assert (labels[rows] == expected[1].numpy()).all()
         assert (task.dataset.train[0][rows] == expected[0]).all()
-    _, snapshot = finished(settings)
+    snapshot = finished(make_run(settings)).snapshot()
     for (step, nbytes, restored), live in zip(answer["saved"], answer["live"][1:], strict=True):
         expected_live, expected_restored = snapshot.losses[step]
         assert live == pytest.approx(expected_live, abs=1e-3)
@@ -128,18 +101,10 @@ def test_the_training_follows_python_s(finished: Finish, seed: int) -> None:
     assert len(answer["saved"]) == ITERATIONS // settings.interval
 
 
-def test_the_batch_losses_follow_python_s() -> None:
-    answer = computed(TRAIN, [given(), 3, ITERATIONS, []])
-    training = demo_models.Training(
-        demo_models.make_task("logistic-regression", "digits", seed=3), "sgd", 0.1, 0.0, 256
-    )
-    expected = [training.iterate(t) for t in range(1, ITERATIONS + 1)]
-    assert answer["losses"] == pytest.approx(expected, abs=1e-3)
-
-
-def test_the_pictures_are_live_s(finished: Finish) -> None:
+def test_the_pictures_are_live_s(make_run: MakeRun) -> None:
     """Of the example's first step on the page: the same facts, up to rounding."""
-    run, snapshot = finished(EXAMPLE)
+    run = finished(make_run(EXAMPLE))
+    snapshot = run.snapshot()
     record = saved_record(run, snapshot.at(20))
     history = history_of(run, record, first_weight(record))
     crash = crash_of(snapshot, 20)
@@ -207,10 +172,11 @@ def same(answer: Any, expected: Any, where: str) -> None:
         assert answer == expected, where
 
 
-def test_the_race_back_is_live_s(finished: Finish) -> None:
+def test_the_race_back_is_live_s(make_run: MakeRun) -> None:
     """Full, SCAR, TOPN and LC: the same prices and bytes."""
     settings = RunSettings(stop_after=87)
-    run, snapshot = finished(settings)
+    run = finished(make_run(settings))
+    snapshot = run.snapshot()
     deltas = snapshot.checkpoints[1:]
     crash = Crash(
         settings.workload,

@@ -1,14 +1,11 @@
 """A run is killed and goes on: what is gone is gone, what was saved is there to the last bit."""
 
-from __future__ import annotations
-
 import gc
 import queue
 import shutil
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +20,7 @@ from codec.record.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
-from tests.lcviz.common import SECONDS, until
-
-MakeRun = Callable[..., Run]
-MakeGate = Callable[[Run], Any]
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import SECONDS, Make, MakeRun, Patch, until
 
 
 def chain_bytes(path: Path) -> dict[str, bytes]:
@@ -106,7 +99,7 @@ def test_the_model_is_gone_and_the_chain_is_not(make_run: MakeRun, iteration: in
 # When it can be killed.
 
 
-def test_the_iteration_under_way_is_finished(make_run: MakeRun, gate: MakeGate) -> None:
+def test_the_iteration_under_way_is_finished(make_run: MakeRun, gate: Make) -> None:
     """Two killers kill it once; the newest losses are known at the end."""
     run = make_run(interval=3, stop_after=9, loss_share=1e-6)
     play_to(run, 5)
@@ -126,7 +119,7 @@ def test_the_iteration_under_way_is_finished(make_run: MakeRun, gate: MakeGate) 
     assert codec.Chain(run.path).steps == (0, 3, 6)
 
 
-def test_one_that_fails_in_the_last_moment(make_run: MakeRun, gate: MakeGate) -> None:
+def test_one_that_fails_in_the_last_moment(make_run: MakeRun, gate: Make) -> None:
     run = make_run(stop_after=9)
     play_to(run, 2)
     held = gate(run)
@@ -259,20 +252,6 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
 
 
 # Going on in the background.
-
-
-@pytest.fixture
-def slowly(monkeypatch: Patch) -> Iterator[threading.Event]:
-    """A long chain: it is read once this event is set."""
-    read, restarted = threading.Event(), run_module.restarted_model
-
-    def slow(*arguments: Any) -> Any:
-        assert read.wait(SECONDS)
-        return restarted(*arguments)
-
-    monkeypatch.setattr(run_module, "restarted_model", slow)
-    yield read
-    read.set()
 
 
 def test_going_on_in_the_background(make_run: MakeRun, slowly: threading.Event) -> None:

@@ -1,13 +1,11 @@
 """What a run keeps: the newest steps in memory, older alphabets on disk, and no more."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,8 @@ import pytest
 from lcviz.lab.anatomy import Alphabet, record_sizes, totals
 from lcviz.run import saved_step, saved_steps
 from lcviz.run.memory import RECENT, Journal, NewestSteps
-from lcviz.run.run import Run
 from lcviz.run.saved_steps import SavedSteps
-from tests.lcviz.common import finished, stepped
-
-MakeRun = Callable[..., Run]
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import MakeRun, Patch, finished, stepped
 
 
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:

@@ -1,9 +1,5 @@
 """A whole run saved once more is the run that would have had this setting."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -12,10 +8,7 @@ import pytest
 from codec import Coding
 from lcviz.run.run import Run, RunError
 from lcviz.run.whole_run import STATES_BUDGET, Replay, Trial
-from lcviz.server.runs import EXAMPLE
-from tests.lcviz.common import finished
-
-Finished = Callable[..., Run]
+from tests.lcviz.common import MakeRun, Patch
 
 
 def replayed(run: Run, trial: Trial) -> tuple[Replay, list[tuple[int, float | None]]]:
@@ -39,7 +32,7 @@ def replayed(run: Run, trial: Trial) -> tuple[Replay, list[tuple[int, float | No
     ],
     ids=str,
 )
-def test_the_run_with_this_setting(finished_runs: Finished, changes: dict[str, object]) -> None:
+def test_the_run_with_this_setting(finished_runs: MakeRun, changes: dict[str, object]) -> None:
     """The training does not depend on the codec: bytes and restored model are the same."""
     run, other = finished_runs(bits=4), finished_runs(**changes)
     replay, found = replayed(run, Trial(other.settings.coding))
@@ -48,7 +41,7 @@ def test_the_run_with_this_setting(finished_runs: Finished, changes: dict[str, o
     assert found == [(c.nbytes, c.losses.restored_metric) for c in saved]
 
 
-def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: Finished) -> None:
+def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: MakeRun) -> None:
     """Of 2 bits; its code tables are new at every step."""
     run = finished_runs()
     (_, cut), (_, whole) = replayed(run, Trial(Coding(4), 3)), replayed(run, Trial(Coding(2)))
@@ -56,7 +49,7 @@ def test_a_cut_at_three_buckets_restores_what_two_bits_do(finished_runs: Finishe
     assert all(abs(a - b) < 64 for (a, _), (b, _) in zip(cut, whole))
 
 
-def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: Finished) -> None:
+def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: MakeRun) -> None:
     run = finished_runs()
     replay, _ = replayed(run, Trial(Coding(2), carries=False))
     steps = replay.steps()
@@ -67,7 +60,7 @@ def test_without_carrying_over_each_delta_is_one_interval_s(finished_runs: Finis
             np.testing.assert_allclose(states.live[name] - states.before[name], trained, atol=1e-6)
 
 
-def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finished) -> None:
+def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: MakeRun) -> None:
     run = finished_runs(seed=7)
     replay = Replay(run, Trial(Coding(1)))
     assert replay.steps() == [1, 2, 3, 4, 5, 6]
@@ -87,7 +80,7 @@ def test_steps_come_in_order_and_one_that_is_gone_is_named(finished_runs: Finish
     assert all(np.array_equal(before[n], a) for n, a in run.saved.states(3).before.items())
 
 
-def test_old_deltas_make_room(finished_runs: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_deltas_make_room(finished_runs: MakeRun, monkeypatch: Patch) -> None:
     run = finished_runs()
     monkeypatch.setattr("lcviz.run.whole_run.STATES_BUDGET", 3 * run.saved.states(1).nbytes)
     replay = Replay(run, Trial(Coding(1)))
@@ -96,24 +89,3 @@ def test_old_deltas_make_room(finished_runs: Finished, monkeypatch: pytest.Monke
         replay.save(step, measured=False)
     assert [step for step in replay.steps() if replay.delta(step)] == [2, 5, 6]
     assert STATES_BUDGET > 2**20
-
-
-# Accuracy of what a restart would load from the example, at these steps, in percent.
-STEPS = (10, 30, 100, 300, 600)
-ACCURACIES = {
-    Trial(Coding(1)): (23, 21, 68, 87, 92),
-    Trial(Coding(2)): (64, 89, 93, 96, 96),
-    Trial(Coding(2), carries=False): (64, 71, 69, 62, 63),
-}
-
-
-@pytest.mark.exhaustive
-def test_what_the_example_teaches(make_run: Callable[..., Run]) -> None:
-    """One bucket ruins the restart at first; without the track two bits never recover."""
-    settings = {"interval": EXAMPLE.interval, "stop_after": 600, "batch_size": EXAMPLE.batch_size}
-    run = finished(make_run(lr=EXAMPLE.lr, **settings))
-    for trial, expected in ACCURACIES.items():
-        replay = Replay(run, trial)
-        found = [replay.save(step, measured=step in STEPS) for step in replay.steps()]
-        accuracies = [100 * s.metric for s in found if s.metric is not None]
-        assert all(math.isclose(a, b, abs_tol=3) for a, b in zip(accuracies, expected)), trial

@@ -1,7 +1,5 @@
 """Which paths of the server's machine a visitor may name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

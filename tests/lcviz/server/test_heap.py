@@ -1,7 +1,5 @@
 """What is freed leaves the process, and threads share few heaps."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -10,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lcviz.server import heap
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch
 
 # Every other of 4,000 pieces of 100 kB is freed: glibc's heap keeps those 200 MB.
 SCRIPT = """

@@ -1,7 +1,5 @@
 """The line of experiments: one at a time, shared, kept, stopped when nobody wants them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +11,7 @@ import codec
 from lcviz.lab.progress import Progress, Report
 from lcviz.server import jobs
 from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch
 
 SECONDS = 300  # for anything awaited
 

@@ -1,13 +1,12 @@
 """The process that reads .pt files; tests/lcviz/export/test_own_files.py gives it hostile ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from lcviz.server import pt_reader
 from lcviz.server.pt_reader import Reader
+from tests.lcviz.common import Patch
 
 
 class LeftError(Exception):
@@ -32,7 +31,7 @@ def test_only_so_many_pickles_are_read_at_once(tmp_path: Path) -> None:
         pt_reader._TURNS.release(pt_reader.AT_ONCE)
 
 
-def test_a_reader_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_cannot_start(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/true")
     (tmp_path / "1.pt").write_bytes(b"x")
     answer = Reader().convert(tmp_path / "1.pt", tmp_path / "1.safetensors", lambda: None)

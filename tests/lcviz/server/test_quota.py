@@ -1,7 +1,5 @@
 """Room on the server's disk for visitors' files."""
 
-from __future__ import annotations
-
 import pytest
 
 from lcviz.server.quota import FullError, Shelf

@@ -1,21 +1,15 @@
 """What visitors try on whole runs."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from codec import Coding
-from lcviz.run.run import Run
 from lcviz.run.whole_run import Replay, Trial
 from lcviz.server import replays
 from lcviz.server.replays import Replays
-from tests.lcviz.common import SECONDS, stepped
-
-Finished = Callable[..., Run]
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import SECONDS, MakeRun, Patch, stepped
 
 
 @pytest.fixture
@@ -25,7 +19,7 @@ def line() -> Iterator[Replays]:
     found.close()
 
 
-def test_it_goes_on_with_the_run(line: Replays, make_run: Callable[..., Run]) -> None:
+def test_it_goes_on_with_the_run(line: Replays, make_run: MakeRun) -> None:
     """More checkpoints of the run are saved in addition, and none twice."""
     run = make_run(stop_after=6)
     trial = Trial(Coding(1))
@@ -39,13 +33,13 @@ def test_it_goes_on_with_the_run(line: Replays, make_run: Callable[..., Run]) ->
     assert (again.replay, again.steps) == (found.replay, found.steps)
 
 
-def test_only_some_are_measured(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
+def test_only_some_are_measured(line: Replays, finished_runs: MakeRun, monkeypatch: Patch) -> None:
     monkeypatch.setattr(replays, "MEASURED", 2)
     found = line.look(finished_runs(), Trial(Coding(1)), 2, "me", SECONDS)
     assert list(found.losses) == [2, 3, 6]
 
 
-def test_the_newest_try_wins(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
+def test_the_newest_try_wins(line: Replays, finished_runs: MakeRun, monkeypatch: Patch) -> None:
     """What nobody wants any more ends after the step under way."""
     save, go = Replay.save, threading.Event()
     saved: list[Trial] = []
@@ -68,13 +62,13 @@ def test_the_newest_try_wins(line: Replays, finished_runs: Finished, monkeypatch
     assert saved.count(first) <= 1
 
 
-def test_a_setting_that_cannot_save_says_why(line: Replays, finished_runs: Finished) -> None:
+def test_a_setting_that_cannot_save_says_why(line: Replays, finished_runs: MakeRun) -> None:
     found = line.look(finished_runs(), Trial(Coding(budget=0.001)), 6, "me", SECONDS)
     assert found.is_over
     assert "too small" in found.problem
 
 
-def test_few_are_kept(line: Replays, finished_runs: Finished, monkeypatch: Patch) -> None:
+def test_few_are_kept(line: Replays, finished_runs: MakeRun, monkeypatch: Patch) -> None:
     """One that made room is done again when somebody asks for it."""
     monkeypatch.setattr(replays, "KEPT", 2)
     run = finished_runs()

@@ -1,7 +1,5 @@
 """The manager of all runs: ids, the cap, the example, cleaning up."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -22,11 +20,9 @@ from lcviz.run import past
 from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs, temp_folders
 from lcviz.server.runs import EXAMPLE_ID, IDLE_SECONDS, Runs
-from tests.lcviz.common import finished, stepped
+from tests.lcviz.common import Answer, Patch, finished, stepped
 
 MakeSettings = Callable[..., RunSettings]
-Answer = Callable[..., tuple[int, str]]
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture

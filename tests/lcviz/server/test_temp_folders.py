@@ -1,7 +1,5 @@
 """Folders that go with their process, also with one that is killed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -14,8 +12,7 @@ import pytest
 
 from lcviz.server import temp_folders
 from lcviz.server.temp_folders import TempFolder, remove_abandoned
-
-Patch = pytest.MonkeyPatch
+from tests.lcviz.common import Patch
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """

@@ -1,7 +1,5 @@
 """Whole checkpoints, SCAR and TOPN: what they choose, what it costs, and that a decoder follows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The race back from a crash: the same training again, the same bytes, the chain that is there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -68,6 +66,8 @@ def test_lc_from_its_chain_is_lc_saved_again(crash: Crash, found: Raced) -> None
     (again,) = fail_and_recover(OF, 2, [lc(Coding(2))], Protocol(LAST, INTERVAL, CAP), unreported)
     ours = found.outcomes[-1]
     assert ours.method == crash.ours
+    assert found.alike
+    assert codec.Chain(crash.ours.chain).steps == (0, 3, 6, 9, 12)  # it is only read
     for name in ("rework", "rework_raw", "capped", "distance", "loss_restored"):
         assert getattr(ours, name) == getattr(again, name), name
     assert ours.race.restored == again.race.restored
@@ -86,12 +86,7 @@ def test_the_others_have_the_same_bytes(crash: Crash, found: Raced) -> None:
     assert {o.loss_before for o in found.outcomes} == {full.loss_before}
 
 
-def test_the_chain_is_only_read(crash: Crash, found: Raced) -> None:
-    assert found.alike
-    assert codec.Chain(crash.ours.chain).steps == (0, 3, 6, 9, 12)
-
-
-def test_later_records_are_not_looked_at(crash: Crash, found: Raced, tmp_path: Path) -> None:
+def test_later_records_are_not_looked_at(found: Raced, tmp_path: Path) -> None:
     """The run may go on while its race is under way."""
     longer = crash_of(tmp_path / "run.lcc")
     with codec.Checkpointer(longer.ours.chain, bits=2, restore_work=None, resume=True) as goes_on:

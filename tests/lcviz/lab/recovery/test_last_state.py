@@ -1,7 +1,5 @@
 """A crash at the last state of a series, against the experiment that trains."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

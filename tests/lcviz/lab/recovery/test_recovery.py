@@ -1,8 +1,5 @@
 """The protocol of recovery: rework on a trend, methods at equal bytes, the same numbers again."""
 
-from __future__ import annotations
-
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,18 +54,6 @@ def test_less_is_farther(outcomes: dict[str, Outcome]) -> None:
         assert outcome.nbytes == pytest.approx(outcome.share * 4 * 6300)
         if outcome.method.share:
             assert outcome.share <= 0.1
-
-
-def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
-    calls, of = Calls(), workload("matrix-factorization")
-    again = fail_and_recover(of, 3, METHODS[1:4:2], SHORT, as_report(calls))
-    for outcome in again:
-        before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
-        assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
-    done = [n for n, _ in calls]
-    assert (done, {total for _, total in calls}) == (sorted(done), {done[-1]})
-    (other,) = fail_and_recover(of, 4, METHODS[1:2], replace(SHORT, cap=1))
-    assert other.loss_before != again[0].loss_before
 
 
 def test_what_never_comes_back_is_capped() -> None:

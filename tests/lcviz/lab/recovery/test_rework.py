@@ -1,7 +1,5 @@
 """Costs over seeds, and the curves they were counted on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
