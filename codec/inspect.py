@@ -69,6 +69,7 @@ Records and chains
     delta_of           the delta in a delta record
     FORMAT             the version of the record format
     MOST_BEHIND        the largest share in a record's ``behind``; it stands for more, too
+    WARNED_BEHIND      the share from which on a restart is called too far
     Rest               what a delta leaves, as a record's ``rest``
     DeltaRest          a delta's step, settings and rest
     restart_warning    which deltas leave too much for a restart, and what helps
@@ -124,7 +125,7 @@ from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload
 from codec.scheme.prefix import PrefixCode
 from codec.scheme.quantize import Bucket, Buckets, Codes, empty_codes, n_promoted
-from codec.scheme.remainder import MOST_BEHIND, DeltaRest, Rest, restart_warning
+from codec.scheme.remainder import MOST_BEHIND, WARNED_BEHIND, DeltaRest, Rest, restart_warning
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.tracker import check_same_layout

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from codec.inspect import DEFAULT_DISTANCE
+from codec.inspect import DEFAULT_DISTANCE, WARNED_BEHIND
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
@@ -33,7 +33,7 @@ TARGETS = {
 }
 QUESTION = "which setting should I use?"
 MEASURED = (
-    "Bytes: without the base. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
+    "Bytes: without bases. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
     "failure and u₀ the first one. "
 )
 OF_FILES = "Measured before every save but the first, and at the end; the largest is drawn here."
@@ -65,7 +65,7 @@ def recommendation() -> None:
             session.rerun_with_example()
         return
     job = PageJob(
-        f"tune-{'run' if sweep.run else 'asked'}",
+        "tune",  # one name: who asks for another answer leaves the first
         sweep.key,
         1,
         lambda _, progress: sweep.try_out(progress),
@@ -109,15 +109,22 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
             st.markdown(f"The codec's default, {described(default, measure)}.")
         valid = not math.isnan(tuned.most)
         if tuned.recommended:
+            if request.files is not None and tuned.recommended.distance_bound > WARNED_BEHIND:
+                widgets.error(
+                    f"Too far for a restart: more than {100 * WARNED_BEHIND:g} % of what was "
+                    f"trained. Allow more bytes, or use distance={DEFAULT_DISTANCE:g}"
+                )
             _use(request, tuned.recommended)
         elif valid:
             st.warning(tuned.because, icon=":material/search_off:")
     why = tuned.because if valid and tuned.recommended else None
     title.title(f"Tune: {headline(tuned, measure) if valid else QUESTION}", anchor=False, help=why)
     about = f"{request.about}; {how}" if how else request.about
-    notes = f"{tuned.left_out}{basis(tuned)}"
+    full = nbytes_text(candidates[0].full_nbytes)
+    bases = f" In float32 a state has {full}; bases have that, too, and come on top."
+    notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
-    title.caption(f"{about}{'.' * bool(notes)}{notes}", help=MEASURED + measured)
+    title.caption(f"{about}.{notes}", help=MEASURED + measured)
     with right:
         widgets.show(frontier_panel(tuned, measure, request.unit), "frontier")
 
@@ -179,7 +186,7 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
             usual *= DAY / (1.0 if request.files is None else 60.0)
         default = float(f"{usual / unit:.1g}")
         limits = Limits(1e-9, 1e9, default, default / 5)
-        text = f"At first {100 * USUAL_SHARE:g} % of float32, which has {nbytes_text(full_nbytes)}."
+        text = f"At first {100 * USUAL_SHARE:g} % of float32."
     most = widgets.checked_number(label, limits, key=f"tune_{target}", text=text)
     return None if most is None else most * unit
 

@@ -112,7 +112,7 @@ def answered(
         if source in paths:
             parameters = OWN | {"tune_own": str(paths[source])}
         page = tuning(**parameters)
-        sweep, _ = page.at.session_state[f"tune-{'run' if source == 'run' else 'asked'}-asked"]
+        sweep, _ = page.at.session_state["tune-asked"]
         page = finished(page, sweep)
         (found,) = session.all_jobs().look(sweep, 1).finished_parts
         return page, found.value
@@ -273,12 +273,12 @@ def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch
 def test_what_was_stopped_does_not_begin_again(tuning: Tuning, held: threading.Event) -> None:
     sweep = of_run(session.all_runs().example())
     page = tuning()
-    assert page.buttons == ["tune-run-stop"]
-    finished(page.click("tune-run-stop"), sweep)
-    assert (page.run().buttons, page.texts("info")) == (["tune-run-start"], ["Stopped."])
+    assert page.buttons == ["tune-stop"]
+    finished(page.click("tune-stop"), sweep)
+    assert (page.run().buttons, page.texts("info")) == (["tune-start"], ["Stopped."])
     assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
     other = tuning()  # has not stopped it
-    assert other.buttons == ["tune-run-stop"]
+    assert other.buttons == ["tune-stop"]
     held.set()
     assert finished(other, sweep).charts == {"frontier"}
 
@@ -306,13 +306,13 @@ def test_a_full_line(tuning: Tuning, held: threading.Event, monkeypatch: Patch) 
     tuning(**MODEL)
     monkeypatch.setattr(jobs, "MAX_WAITING", 0)
     page = tuning()
-    assert page.buttons == ["tune-run-start"]
-    assert "is full" in page.click("tune-run-start").texts("error")[0]
+    assert page.buttons == ["tune-start"]
+    assert "is full" in page.click("tune-start").texts("error")[0]
 
 
 def of_own(page: Any) -> Any:
     """What became of the files that this page has asked for."""
-    asked = page.at.session_state["tune-asked-asked"]
+    asked = page.at.session_state["tune-asked"]
     session.all_jobs().wait(*asked, SECONDS)
     return session.all_jobs().look(*asked)
 
@@ -338,6 +338,10 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     every = choose(found.value, "distance", 0.9).recommended
     assert every is not None
     assert page.shows("Export compresses every file; this") == (every.setting.interval > 1)
+    assert every.distance_bound > 0.35
+    assert "Too far for a restart" in page.texts("error")[0]  # as Export says
+    page.set("number_input", "tune_distance", 30.0)
+    assert not page.texts("error")
 
 
 def test_what_it_tells_of_files_is_what_export_measures(tuning: Tuning, own: Path) -> None:
@@ -361,9 +365,9 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
     page = tuning(**OWN, tune_own=str(own), tune_distance="100")
     of_own(page)
     page.run()
-    assert (page.texts("error"), page.charts) == ([], {"frontier"})
+    assert page.charts == {"frontier"}
     left_out = "Saves at every 2 are left out: this series is too short for them."
-    assert page.texts("caption")[0].endswith(f". {left_out}")
+    assert page.texts("caption")[0].endswith(f" bases have that, too, and come on top. {left_out}")
     assert left_out in page.at.title[0].proto.help
     (own / NAMES[2]).unlink()
     page = tuning(**OWN, tune_own=str(own))
