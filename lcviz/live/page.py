@@ -189,7 +189,6 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         icon=f":material/{icon}:",
         disabled=over,
         key="pause" if playing else "play",
-        width=100,  # the same for both: what is beside it stays where it is
         help="Key: space.",
         on_click=_steer,
         args=(steering, run, _pause if playing else Run.play),  # a click does what the label says

@@ -76,7 +76,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     said = page.get_by_text(re.compile("At step 3 fc is furthest")).inner_text()
     first = load_file(series / "step-0.safetensors")["fc"]
     distance = float((restored - original).norm() / (original - first).norm())
-    assert f"original, {distance:.4g}" in said
+    assert f"original, {100 * distance:.2f} %" in said
 
     everything = download(visitor, "Download everything", tmp_path)
     with zipfile.ZipFile(everything) as archive:

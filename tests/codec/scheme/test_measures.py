@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -16,6 +17,7 @@ import codec
 from codec.errors import PayloadError, StreamError, TrackDigestError
 from codec.record.alphabets import coded, groups_of, heads_of
 from codec.record.track import Track
+from codec.saving.checkpointer import Front
 from codec.scheme import measures
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, Group, apply
@@ -28,7 +30,8 @@ from codec.scheme.tracker import Tracker
 from codec.scheme.uniform import levels_of
 from codec.state.family import Family
 from codec.state.moments import second_of, with_measures
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
+from codec.state.policy import Policy
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, to_arrays
 
 F32 = np.float32
 FAMILY = {"m": "roots=0.5 exp_avg", "v": "octaves=0.25 exp_avg_sq", "b": "sizes=0.5 buffer"}
@@ -342,3 +345,39 @@ def risen(moments: Arrays, track: Arrays) -> np.ndarray:
 
 def second_step(path: Path) -> Arrays:
     return codec.restore(path, 1)["optimizer"]["state"]  # type: ignore[no-any-return]
+
+
+STEPS = st.lists(
+    st.tuples(arrays(F32, 24, elements=SIGNED), arrays(F32, 24, elements=VALUES)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(STEPS, st.sampled_from(["float32", "bfloat16", "float16"]))
+def test_whatever_was_saved_an_optimizer_can_use_what_is_restored(
+    moments: list[tuple[np.ndarray, np.ndarray]], dtype: str
+) -> None:
+    """Finite, a second moment never negative, and the first one close in its measure."""
+
+    def typed(array: np.ndarray) -> torch.Tensor:
+        kind = getattr(torch, dtype)
+        return torch.from_numpy(array).clamp(torch.finfo(kind).min, torch.finfo(kind).max).to(kind)
+
+    tracker = None
+    for m, v in moments:
+        stored = {"exp_avg": typed(m), "exp_avg_sq": typed(v), "max_exp_avg_sq": typed(v)}
+        state = {"optimizer": {"state": {0: stored}, "param_groups": [{"params": [0]}]}}
+        parts, layout = Front(Policy()).look_at(state)
+        values = to_arrays(parts.tensors, layout)
+        if tracker is None:
+            first = Track.of(layout, copy_arrays(values), parts.values)
+            tracker = Tracker.resume(first, Coding())
+        else:
+            tracker.commit(tracker.prepare_arrays(values))
+        restored = tracker.track.restore()["optimizer"]["state"][0]
+        for key, tensor in restored.items():
+            assert tensor.dtype == getattr(torch, dtype)
+            assert bool(tensor.isfinite().all())
+            assert key == "exp_avg" or float(tensor.min()) >= 0
