@@ -67,6 +67,15 @@ def chain_file(page: Any) -> str:
     return text.partition(". ")[0].replace("\\", "")
 
 
+def test_a_path_that_was_given_on_tune(own_files: Make, series: Path) -> None:
+    """It is in the field and in the URL, and what is pressed then still works."""
+    page = own_files(held={"own-path": ("tune_own", str(series))})
+    assert page.at.text_input(key="export_path").value == str(series)
+    assert page.at.query_params["export_path"] == str(series)
+    finished(page.click("export-start"))
+    assert result(page).steps
+
+
 def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -> None:
     page = own_files(export_path=series, export_keep="Bits x", export_bits="3", export_coder=PAPER)
     assert page.shows("**4 checkpoints**")
