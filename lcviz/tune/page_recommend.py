@@ -41,11 +41,6 @@ OF_TRAINING = (
     f"Measured at up to {FAILURES} failures, each just before the next checkpoint. 95 of 100 other "
     "failures stay below the values drawn here."
 )
-SURE = {  # of a training or of files
-    True: "Your limit holds in 95 of 100 cases, as far as 10 failures or fewer of one training can "
-    "tell.",
-    False: "Your limit holds at every save of these checkpoints.",
-}
 RECORDED = "recorded with `python -m lcviz.record_example`"
 USUAL_SHARE = 0.05  # of float32: the limits of bytes at first
 Candidates = tuple[Candidate, ...]
@@ -83,18 +78,12 @@ def recommendation() -> None:
             st.title(f"Tune: {QUESTION}", anchor=False)
             st.caption(request.wrong or request.about)
         if not request.wrong:
-            job.controls(view, watching, _texts(view), bar=not recording)
+            working = f"Trying settings out: {100 * view.share:.0f} %"
+            texts = ControlTexts("Try settings out", ":material/tune:", working)
+            job.controls(view, watching, texts, bar=not recording)
 
     with answer:
         job.follow(dashboard)
-
-
-def _texts(view: View[Candidates]) -> ControlTexts:
-    return ControlTexts(
-        start="Try settings out",
-        icon=":material/tune:",
-        working=f"Trying settings out: {100 * view.share:.0f} %",
-    )
 
 
 def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> None:
@@ -142,8 +131,8 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
         targets,
         default=next(iter(targets)),
         key=f"tune_want_{knows_loss}",
-        help=f"{SURE[request.files is None]} Of the settings that keep the limit, the one with the "
-        "fewest bytes is recommended; if the limit is in bytes, the one that loses least.",
+        help="Of the settings that keep the limit, the one with the fewest bytes is recommended; "
+        "if the limit is in bytes, the one that loses least.",
     )
     seconds: float | None = 1.0
     if target == "rate":

@@ -40,7 +40,8 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     unit: of intervals, "iteration", "file" or "step".
     """
     by_distance = measure.by_distance
-    drawn = [c for c in tuned.candidates if measure.loss(c) <= _HIGHEST[by_distance]]
+    highest = sys.float_info.max if by_distance else MOST_REWORK
+    drawn = [c for c in tuned.candidates if measure.loss(c) <= highest]
     x = f"bytes {measure.per}{f', {measure.sure}' * (tuned.target == 'size')}"
     y = "distance, %" if by_distance else "price of a crash in iterations"
     figure = base_figure(x, f"{y}, {measure.sure}", HEIGHT)
@@ -162,6 +163,3 @@ def _frontier(drawn: Sequence[Candidate], measure: Measure) -> list[Candidate]:
         if not frontier or _height(c, measure) < _height(frontier[-1], measure):
             frontier.append(c)
     return frontier
-
-
-_HIGHEST = {True: sys.float_info.max, False: MOST_REWORK}
