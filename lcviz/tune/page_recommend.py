@@ -41,7 +41,7 @@ OF_TRAINING = (
     f"Measured at up to {FAILURES} failures, each just before the next checkpoint. 95 of 100 other "
     "failures stay below the values drawn here."
 )
-RECORDED = "recorded with `python -m lcviz.record_example`"
+RECORDED = "recorded with python -m lcviz.record\\_example"
 USUAL_SHARE = 0.05  # of float32: the limits of bytes at first
 Candidates = tuple[Candidate, ...]
 

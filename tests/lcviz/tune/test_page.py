@@ -254,7 +254,7 @@ def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch
     recording = choose(recorded(), "rework", 3.0)
     page = tuning()
     assert (page.title, page.charts) == (f"Tune: {said(recording)}", {"frontier"})
-    assert "`python -m lcviz.record_example`" in page.texts("caption")[0]
+    assert "recorded with python -m lcviz.record" in page.texts("caption")[0]
     assert not tuning(tune_wide="all").charts
     assert not tuning(**MODEL).charts
     held.set()
