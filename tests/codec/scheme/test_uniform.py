@@ -100,6 +100,7 @@ def test_the_largest_error_is_near_the_tolerance() -> None:
 
 def test_run_lengths_leave_few_values_to_a_context_code() -> None:
     """Numpy alone, which is slower, leaves fewer; buckets, and larger alphabets, keep runs."""
+    pytest.importorskip("numba")
     for n, target, kinds in (
         (MOST_PLAIN, {"tolerance": 0.01}, (ContextCode, ContextCode)),
         (MOST_PLAIN + 1, {"tolerance": 0.01}, (ContextCode, PrefixCode)),
