@@ -41,11 +41,7 @@ class DatasetCard:
 
 
 _DATASETS = (
-    DatasetCard(
-        "digits",
-        images.TITLES["digits"],
-        "1,797 real 8x8 scans of handwritten digits, enlarged for the model.",
-    ),
+    DatasetCard("digits", images.TITLES["digits"], "1,797 real 8x8 scans of digits, enlarged."),
     DatasetCard(
         "mnist",
         images.TITLES["mnist"],

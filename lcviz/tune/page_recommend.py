@@ -12,7 +12,7 @@ from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.server.jobs import View
-from lcviz.text import UNITS, nbytes_text
+from lcviz.text import UNITS, nbytes_text, plain
 from lcviz.ui import navigation, session, widgets
 from lcviz.ui.coding_form import in_url
 from lcviz.ui.experiment import ControlTexts, PageJob
@@ -25,12 +25,7 @@ from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
-TARGETS = {
-    "rework": "crash",
-    "distance": "distance",
-    "size": "size",
-    "rate": "GB a day",
-}
+TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "GB a day"}
 QUESTION = "which setting should I use?"
 MEASURED = (
     "Bytes: without bases. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
@@ -76,7 +71,7 @@ def recommendation() -> None:
             _answer(request, recorded(), RECORDED)
         else:
             st.title(f"Tune: {QUESTION}", anchor=False)
-            st.caption(request.wrong or request.about)
+            st.caption(plain(request.wrong) or request.about)
         if not request.wrong:
             working = f"Trying settings out: {100 * view.share:.0f} %"
             texts = ControlTexts("Try settings out", ":material/tune:", working)
@@ -87,7 +82,7 @@ def recommendation() -> None:
 
 
 def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> None:
-    """The recommendation, its picture, and what to do with it. how: the candidates came about."""
+    """The recommendation, its picture, and what to do with it. how: measured, if not here."""
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
@@ -136,7 +131,7 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
     )
     seconds: float | None = 1.0
     if target == "rate":
-        pace = Limits(1e-6, 1e9, 1.0 if request.files is None else 60.0, 1.0)
+        pace = Limits(1e-6, 1e9, request.usual_seconds, 1.0)
         words = "Seconds of an iteration"
         if request.files is not None:
             words = f"Seconds from one {request.unit} to the next"
@@ -158,11 +153,8 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
     """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong."""
     text = None
     if target == "rework":
-        label, unit, limits = (
-            "Price of a crash at most, in iterations",
-            1.0,
-            Limits(0.1, 100.0, 3.0, 0.5),
-        )
+        label, unit = "Price of a crash at most, in iterations", 1.0
+        limits = Limits(0.1, 100.0, 3.0, 0.5)
     elif target == "distance":
         label, unit = "Distance at most, in % of what was trained", 0.01
         limits = Limits(0.1, 100.0, 100 * DEFAULT_DISTANCE, 1.0)
@@ -172,7 +164,7 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
         label = f"Size of a checkpoint at most, in {name}"
         if target == "rate":
             label, unit = "Written at most, in GB a day", 1e9
-            usual *= DAY / (1.0 if request.files is None else 60.0)
+            usual *= DAY / request.usual_seconds
         default = float(f"{usual / unit:.1g}")
         limits = Limits(1e-9, 1e9, default, default / 5)
         text = f"At first {100 * USUAL_SHARE:g} % of float32."

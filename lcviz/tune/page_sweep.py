@@ -27,9 +27,8 @@ SOURCES = {"run": "the run on Live", "trained": "another model", "own": "own fil
 class SweepRequest:
     """The sweep that a visitor asks for.
 
-    run: on Live, with which the recommendation is compared; None while a new server prepares the
-    example. files: the visitor's own, if settings are tried out on them. wrong: why nothing can be
-    tried out; "" if it can.
+    run: on Live; None while a new server prepares the example. files: the visitor's own, if
+    settings are tried out on them. wrong: why nothing can be tried out; "" if it can.
     """
 
     sweep: Sweep
@@ -62,6 +61,11 @@ class SweepRequest:
         if self.files is None:
             return "iteration"
         return "step" if self.files.archive is not None else "file"
+
+    @property
+    def usual_seconds(self) -> float:
+        """From one unit to the next, until the visitor says how many."""
+        return 1.0 if self.files is None else 60.0
 
     def run_settings(self, setting: Setting) -> RunSettings:
         """Of a run on Live of this training, saved with this setting. Not for files."""

@@ -34,8 +34,8 @@ LIMIT = "your limit"
 def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     """What settings write against what they lose, and the limit.
 
-    The losses drawn are bounds that 95 of 100 other failures stay below, and so are the bytes if
-    the target is the size of a checkpoint. The limit is compared with what is drawn.
+    The losses drawn are bounds, see `Candidate`, and so are the bytes if the target is the size of
+    a checkpoint. The limit is compared with what is drawn.
 
     unit: of intervals, "iteration", "file" or "step".
     """
@@ -78,9 +78,8 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     more, sentence = len(tuned.candidates) - len(drawn), ""
     if more:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
-        sentence = (
-            f"Not drawn: {more} that {'restore what is not finite' if by_distance else lost}."
-        )
+        lost = "restore what is not finite" if by_distance else lost
+        sentence = f"Not drawn: {more} that {lost}."
     return Panel(
         f"{plural(len(tuned.candidates), 'setting')} tried: the {len(frontier)} on the line are "
         "the best for their bytes",

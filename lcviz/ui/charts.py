@@ -22,7 +22,7 @@ UP, DOWN, RESTORED, GOOD, BAD = (
     re.findall(f"--{name}: (#[0-9a-f]{{6}});", _TABLE)[0]
     for name in ("up", "down", "restored", "good", "bad")
 )
-KEPT = LIVE = "black"  # the ink of the theme, see `inked_figure`
+KEPT = "black"  # the ink of the theme, see `inked_figure`
 OTHER = "#808080"
 # Cividis, from dark blue to yellow, also for the colour-blind.
 CIVIDIS = (
@@ -119,13 +119,13 @@ def bytes_axis(figure: go.Figure, nbytes: Sequence[float]) -> None:
     lowest, highest = (math.floor(math.log10(f(nbytes, default=1))) for f in (min, max))
     firsts = (1, 2, 5) if highest - lowest < 2 else (1,)
     ticks = [n * 10.0**decade for decade in range(lowest, highest + 1) for n in firsts]
-    units = [next((name, size) for name, size in UNITS.items() if t >= size) for t in ticks]
+    units = [next((u for u in UNITS.items() if t >= u[1]), ("B", 1.0)) for t in ticks]
     texts = [f"{t / size:g} {name}" for t, (name, size) in zip(ticks, units, strict=True)]
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=texts)
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
-    """The figure with its texts, and what is KEPT or LIVE, in ink. theme: "light" or "dark"."""
+    """The figure with its texts, and what is KEPT, in ink. theme: "light" or "dark"."""
     # Plotly checks the whole figure at each of its own updates: a dict is checked once.
     fields = _inked(figure.to_dict(), INK[theme])
     layout = fields["layout"]

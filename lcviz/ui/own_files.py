@@ -95,7 +95,7 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
     if page != path_key and (not chains or not last_path or is_chain(path_key)):
         st.session_state[path_key] = last_path
         if last_path and st.query_params.get(path_key) != last_path:
-            st.query_params[path_key] = last_path  # only before there is a field: it does it later
+            st.query_params[path_key] = last_path  # once: from then on the field does it
     grid = st.grid(2, min_column_width=320, key="own-places")
     turn = st.session_state.setdefault(_TURN, 0)
     with grid.cell():

@@ -169,6 +169,6 @@ def _component(name: str) -> Callable[..., Any]:
 
 def _call(place: str, name: str, handle: Callable[[Any], None]) -> None:
     """Hand on what a picture has sent. Nothing was sent if another event has changed."""
-    value = st.session_state.get(place, {}).get(name)  # a busy server may have dropped the mount
+    value = st.session_state.get(place, {}).get(name)  # the mount may be gone by now
     if value is not None:
         handle(value)

@@ -28,6 +28,7 @@ from lcviz.ui.charts import (
     RESTORED,
     UP,
     base_figure,
+    bytes_axis,
     inked_figure,
 )
 
@@ -107,6 +108,16 @@ def test_what_is_kept_is_drawn_in_ink(theme: str) -> None:
     dot, bar = inked_figure(figure, theme).data
     assert (dot.marker.color, dot.line.color) == (INK[theme], UP)
     assert list(bar.marker.color) == [INK[theme], UP]
+
+
+def test_an_axis_of_bytes_has_units() -> None:
+    """Also below one byte: of a day, if an iteration takes years."""
+    texts = {(150.0, 900.0): ["100 B", "200 B", "500 B"], (2e3, 4e7): ["1 kB", "10 kB"]}
+    for nbytes, first in (texts | {(0.03, 0.05): ["0.01 B", "0.02 B"]}).items():
+        figure = base_figure("x", "y", 300)
+        bytes_axis(figure, nbytes)
+        assert list(figure.layout.xaxis.ticktext)[: len(first)] == first
+    bytes_axis(figure, [])  # nothing is drawn
 
 
 @pytest.mark.parametrize("colour", COLOURS)
