@@ -20,11 +20,12 @@ CHARTS = {
     "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
     "recover": "[data-picture=curves] svg",
     "inspect": ".st-key-panel-exponents .js-plotly-plot .main-svg",
-    "export": ".js-plotly-plot .main-svg",
+    "export": "[data-testid=stDownloadButton]",
     "glossary": ".st-key-glossary-asked",
 }
 SIZES = (1280, 720), (1400, 900), (800, 1000)
 PATHS = {
+    "live": "/",
     "glossary": "/glossary?term=bucket",
 }
 
