@@ -133,9 +133,11 @@ def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
     expect(ask).to_contain_text("1 of 5")
     cut = page.get_by_role("slider", name="Cut between kept and postponed buckets")
     cut.focus()
-    for left in (2, 1, 0):
+    for _ in range(2):
         cut.press("ArrowLeft")
-        page.wait_for_function(f"state.setting.most === {left}")
+    expect(ask).to_contain_text("2 of 5")  # what passes by while the model is still computed does not count
+    cut.press("ArrowLeft")
+    page.wait_for_function("state.setting.most === 0")
     page.locator("#step").focus()
     page.locator("#step").press("End")
     page.wait_for_function("state.shown === 600")
