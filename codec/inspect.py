@@ -56,6 +56,7 @@ The scheme
     DryRun             a chain that is encoded and counted, but not written
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
+    History            when a `Checkpointer` makes the next base
     STAGES             the stages of a save, in order, whose seconds a report has
 
 Records and chains
@@ -116,10 +117,12 @@ from codec.record.record import Record, base_of, delta_of
 from codec.record.track import Track
 from codec.saving.checkpointer import Front
 from codec.saving.dry_run import DryRun, record_nbytes, sealed_nbytes
+from codec.saving.history import History
 from codec.saving.saved import STAGES
 from codec.scheme import huffman, runlength
 from codec.scheme.coders import CODERS
 from codec.scheme.coding import DEFAULT_DISTANCE, QUANTIZERS, SCOPES
+from codec.scheme.context import MOST_PLAIN
 from codec.scheme.delta import Group, check_array, difference
 from codec.scheme.huffman import Node
 from codec.scheme.payload import Payload

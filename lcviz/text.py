@@ -60,13 +60,13 @@ def kept_number(coding: Coding) -> str:
 
 
 def kept_text(coding: Coding) -> str:
-    """How much of a change is kept: "2 bits", "all buckets", "budget 5.00 %", "5.00 % in buckets",
-    "tolerance 0.0001" or "distance 0.3"."""
-    if coding.target in ("tolerance", "distance"):
-        return f"{coding.target} {kept_number(coding)}"
-    if coding.budget is not None:
-        share = percent_text(coding.budget)
-        return f"budget {share}" if coding.uniform else f"budget {share} in buckets"
+    """How much of a change is kept: "2 bits", "all buckets", "budget 5 %", "budget 5 % in buckets",
+    "tolerance 0.0001" or "distance 30 %"."""
+    if coding.tolerance is not None:
+        return f"tolerance {kept_number(coding)}"
+    if (share := coding.budget or coding.distance) is not None:
+        buckets = " in buckets" if coding.budget and not coding.uniform else ""
+        return f"{coding.target} {100 * share:g} %{buckets}"
     return "all buckets" if coding.bits is None else plural(coding.bits, "bit")
 
 

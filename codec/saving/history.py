@@ -5,6 +5,7 @@ Not done here: removing records (chain.upkeep).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,13 +53,20 @@ class History:
             return True
         if self.keep_steps is not None and written.nbytes > KEPT * written.base_nbytes:
             return True
+        return written.work >= self.most_work(layout)
+
+    def most_work(self, layout: Layout) -> float:
+        """The work of all deltas after a base, see `Delta.work`, that makes the next base due.
+
+        layout: of the track.
+        """
         if self.restore_work is None:
-            return False
+            return math.inf
         is_set = self.restore_work is not UNSET
         passes = self.restore_work if is_set else RESTORE_WORK
         lossy = [t.size for t in layout.tensors if t.lossy]
         dense = RECORD_WORK + sum(lossy or (t.size for t in layout.tensors))
-        return written.work >= max(passes * dense, 0 if is_set else FREE_WORK)
+        return max(passes * dense, 0 if is_set else FREE_WORK)
 
 
 @dataclass(frozen=True)

@@ -36,15 +36,20 @@ def everything(package: Package, receipt: Receipt) -> bytes:
 
 def readme(package: Package, receipt: Receipt) -> str:
     """What lies in the zip, and the commands that use it."""
-    file, last = shlex.quote(package.file), package.steps[-1]
+    last = package.steps[-1]
     return f"""{receipt["what"]}: steps {package.steps[0]} to {last} in {package.file}
 
-    python {READER} {file}                          lists the steps
-    python {READER} {file} --step {last} -o step{last}.safetensors
+    python {READER} {shlex.quote(package.file)}                          lists the steps
+    {reader_command(package, last)}
 
 {READER} needs Python and numpy, and nothing of lcviz. It checks every digest if the packages
 blake3 and xxhash are installed. {RECEIPT} says what the chain is and what was verified.
 """
+
+
+def reader_command(package: Package, step: int) -> str:
+    """A command that restores a step with the zip's files and numpy alone."""
+    return f"python {READER} {shlex.quote(package.file)} --step {step} -o step{step}.safetensors"
 
 
 def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str:

@@ -39,13 +39,7 @@ class Compression:
     """What a visitor chooses. left_out: outermost keys of the files, not to be saved."""
 
     coding: Coding = field(default_factory=Coding.safe)
-    restore_work: int | None = 40
     left_out: frozenset[str] = frozenset()
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of a Checkpointer, by their names."""
-        return self.coding.header() | {"restore_work": self.restore_work}
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ def _save(
     file_by_step = {} if opened.archive else {file.step: file for file in opened.files}
     deflates = opened.nbytes <= MOST_ZIPPED
     front, first_state, first_layout = Front(Policy()), Arrays(), Layout(())
-    with codec.Checkpointer(path, **settings.arguments) as chain:
+    with codec.Checkpointer(path, **settings.coding.header()) as chain:
         for i, (step, state) in enumerate(opened.states(settings.left_out)):
             progress(i, 2 * len(opened.steps))
             parts, layout = front.look_at(state)
@@ -196,7 +190,7 @@ def _receipt(opened: OwnFiles, settings: Compression, package: Package) -> Recei
         for f in opened.files
     ]
     what = "The states of a chain" if opened.archive else plural(len(files), "checkpoint file")
-    return of_files(package, what, settings.arguments, files)
+    return of_files(package, what, settings.coding.header(), files)
 
 
 def verify_as_is(file: OwnFile, progress: Progress) -> tuple[Package, Receipt]:

@@ -14,7 +14,7 @@ from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
 
 from .archive import Package, RestoredFile, restore
-from .bundle import RECEIPT, everything, install_command
+from .bundle import RECEIPT, everything, install_command, reader_command
 from .receipt import Receipt, describe
 
 RESTORED = "export-restored"  # in the session: a step as a plain file
@@ -174,6 +174,13 @@ def instructions(package: Package, receipt: Receipt, step: int, loading: str = "
 def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> None:
     without, project, check = st.tabs(["Without lcviz", "With lcviz", "Check the receipt"])
     with without:
+        st.markdown(
+            "Any step, in the unpacked folder of *Download everything*. NumPy alone is enough; "
+            "with the other two packages the reader also checks every digest:"
+        )
+        install = install_command(receipt, ("numpy", "blake3", "xxhash"))
+        _code(f"{install}\n{reader_command(package, step)}", "bash")
+        st.markdown(f"In PyTorch, beside the file of *Download step {step}*:")
         _code(install_command(receipt, ("numpy", "torch", "safetensors")), "bash")
         _code(
             "from safetensors.torch import load_file\n\n"

@@ -180,22 +180,11 @@ def _settings(parts: Mapping[str, int]) -> Compression | None:
         first_column, second_column = grid.cell(), grid.cell()
         with first_column:
             coding = coding_form("export_", Coding.safe(), coder_place=second_column)
-        with second_column:
-            restore_work = widgets.checked_number(
-                "Deltas between bases",
-                widgets.Limits(1, 1000, 40, 1),
-                key="export_base",
-                text="A base stores its step exactly, and takes as much as float32; a restore "
-                "begins there. One comes earlier if most of the state is new, later while deltas "
-                "change few values.",
-            )
         left_out = _left_out(parts)
         if parts and left_out >= parts.keys():
             widgets.wrong("Keep at least one of them.")
             return None
-    if coding is None or restore_work is None:
-        return None
-    return Compression(coding, restore_work, left_out)
+    return None if coding is None else Compression(coding, left_out)
 
 
 def _left_out(parts: Mapping[str, int]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from codec import Coding
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned
-from lcviz.text import kept_text, nbytes_text, percent_text, plural
+from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
 
 DAY = 86_400  # seconds
 
@@ -19,18 +19,25 @@ DAY = 86_400  # seconds
 class Measure:
     """What the page says of a setting, in the headline, the picture and the limit alike.
 
-    nbytes: the bytes of a setting. per: what they are counted for, as "an iteration". by_distance:
-    whether a setting's loss is its distance, not the price of a crash. sure: what a bound means.
+    share: the bytes of a setting, of those in float32. times: how often they are written. per: what
+    they are counted for, as "an iteration". by_distance: whether a setting's loss is its distance,
+    not the price of a crash. sure: what a bound means.
     """
 
-    nbytes: Callable[[Candidate], float]
+    share: Callable[[Candidate], float]
+    times: float
     per: str
     by_distance: bool
     sure: str
 
+    def nbytes(self, candidate: Candidate) -> float:
+        """The bytes of a setting."""
+        return self.times * self.share(candidate) * candidate.full_nbytes
+
     def nbytes_text(self, candidate: Candidate) -> str:
-        """As "53 B an iteration"."""
-        return f"{nbytes_text(self.nbytes(candidate))} {self.per}"
+        """As "53 B an iteration, 150 × smaller"."""
+        smaller = 1 / max(self.share(candidate), 1e-9)
+        return f"{nbytes_text(self.nbytes(candidate))} {self.per}, {smaller:.3g} × smaller"
 
     def loss(self, candidate: Candidate) -> float:
         """A bound: the distance in %, or the price of a crash in iterations."""
@@ -56,11 +63,11 @@ def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
     of_files = tuned.candidates[0].rework is None
     bounds = tuned.target == "distance" or of_files, "largest" if of_files else "95 of 100 below"
     if tuned.target == "size":
-        return Measure(lambda c: c.share_bound * c.full_nbytes, "a checkpoint", *bounds)
-    per, times = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}", 1.0
+        return Measure(lambda c: c.share_bound, 1.0, "a checkpoint at most", *bounds)
     if tuned.target == "rate":
-        per, times = "a day", DAY / seconds
-    return Measure(lambda c: times * c.rate * c.full_nbytes, per, *bounds)
+        return Measure(lambda c: c.rate, DAY / seconds, "a day", *bounds)
+    per = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}"
+    return Measure(lambda c: c.rate, 1.0, per, *bounds)
 
 
 def headline(tuned: Tuned, measure: Measure) -> str:
@@ -86,11 +93,16 @@ def basis(tuned: Tuned) -> str:
 
 
 def named(setting: Setting) -> str:
-    """As "x = 3 bits every 2", a name for a title or a point."""
-    name = kept_text(setting.coding)
-    if setting.coding.bits is not None:
-        name = f"x = {name}"
-    return f"{name} every {setting.interval}" if setting.interval > 1 else name
+    """As "x = 3 bits, each tensor, every 2", a name for a title or a point."""
+    coding = setting.coding
+    names = [f"x = {kept_text(coding)}" if coding.bits is not None else kept_text(coding)]
+    if coding.scope != Coding.scope:
+        names.append("each tensor")
+    if coding.coder != Coding.coder:
+        names.append(CODER_NAMES[coding.coder])
+    if setting.interval > 1:
+        names.append(f"every {setting.interval}")
+    return ", ".join(names)
 
 
 def described(candidate: Candidate, measure: Measure, verb: str = "") -> str:

@@ -25,7 +25,7 @@ from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
-TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "GB a day"}
+TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "bytes a day"}
 QUESTION = "which setting should I use?"
 MEASURED = (
     "Bytes: without bases. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
@@ -106,6 +106,9 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     about = f"{request.about}; {how}" if how else request.about
     full = nbytes_text(candidates[0].full_nbytes)
     bases = f" In float32 a state has {full}; bases have that, too, and come on top."
+    if tuned.target == "rate":
+        n = (tuned.recommended or candidates[0]).n_deltas
+        bases = f" In float32 a state has {full}. A base after every {n:,} deltas is counted, too."
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
     title.caption(f"{about}.{notes}", help=MEASURED + measured)
@@ -142,6 +145,8 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
         most /= full
     if target == "rate" and most is not None and seconds is not None:
         most *= seconds / (DAY * full)
+    if target == "rate":  # of a long training, whose chain has bases
+        candidates = tuple(c.with_bases for c in candidates)
     how = request.sweep.candidate_settings, request.unit
     if most is None or seconds is None:  # all settings are drawn, without a limit
         tuned = choose(candidates, target, math.inf, *how)
@@ -160,11 +165,12 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
         limits = Limits(0.1, 100.0, 100 * DEFAULT_DISTANCE, 1.0)
     else:
         usual = USUAL_SHARE * full_nbytes
+        if target == "rate":
+            usual *= DAY / request.usual_seconds
         name, unit = next((n, u) for n, u in UNITS.items() if usual >= u)
         label = f"Size of a checkpoint at most, in {name}"
         if target == "rate":
-            label, unit = "Written at most, in GB a day", 1e9
-            usual *= DAY / request.usual_seconds
+            label = f"Written at most, in {name} a day"
         default = float(f"{usual / unit:.1g}")
         limits = Limits(1e-9, 1e9, default, default / 5)
         text = f"At first {100 * USUAL_SHARE:g} % of float32."

@@ -42,7 +42,7 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     by_distance = measure.by_distance
     highest = sys.float_info.max if by_distance else MOST_REWORK
     drawn = [c for c in tuned.candidates if measure.loss(c) <= highest]
-    x = f"bytes {measure.per}{f', {measure.sure}' * (tuned.target == 'size')}"
+    x = f"bytes {measure.per}"
     y = "distance, %" if by_distance else "price of a crash in iterations"
     figure = base_figure(x, f"{y}, {measure.sure}", HEIGHT)
     figure.update_layout(hovermode="closest")
@@ -128,6 +128,7 @@ def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:
         [
             {
                 "advised": "→" if c is best else "",
+                "setting": c.setting.text(unit),
                 f"for every {unit}": nbytes_text(c.rate * c.full_nbytes),
                 "a checkpoint": nbytes_text(c.share * c.full_nbytes),
                 f"a checkpoint, {sure}": nbytes_text(c.share_bound * c.full_nbytes),
@@ -135,7 +136,6 @@ def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:
                 f"distance, {sure}": percent_text(c.distance_bound),
                 "price": _iterations(c.rework.value if c.rework else None),
                 f"price, {sure}": _iterations(c.rework_bound),
-                "setting": c.setting.text(unit),
             }
             for c in sorted(rows, key=lambda c: c.rate)
         ]

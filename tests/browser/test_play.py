@@ -135,7 +135,7 @@ def test_the_first_minute_takes_other_ways(opened: Callable[..., Page]) -> None:
     cut.focus()
     for _ in range(2):
         cut.press("ArrowLeft")
-    expect(ask).to_contain_text("2 of 5")  # what passes by while the model is still computed does not count
+    expect(ask).to_contain_text("2 of 5")  # only a setting that is computed counts
     cut.press("ArrowLeft")
     page.wait_for_function("state.setting.most === 0")
     page.locator("#step").focus()

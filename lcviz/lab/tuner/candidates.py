@@ -45,7 +45,8 @@ class Candidate:
     iterations; None if no loss is known. Distance and rework are means over all failures.
     share_bound, distance_bound, rework_bound: what another delta or failure of a training stays
     below in 95 of 100 cases, with a budget always; if no loss is known, the largest of the series.
-    full_nbytes: of all that is saved, in float32.
+    full_nbytes: of all that is saved, in float32. base_nbytes: of a base. n_deltas: how many deltas
+    like these follow one.
     """
 
     setting: Setting
@@ -57,6 +58,18 @@ class Candidate:
     rework: Mean | None
     rework_bound: float | None
     full_nbytes: int
+    base_nbytes: int
+    n_deltas: int
+
+    @property
+    def with_bases(self) -> Candidate:
+        """The same with the mean size of all records of a long chain, its bases among them."""
+        n, base = self.n_deltas, self.base_nbytes / self.full_nbytes
+        return replace(
+            self,
+            share=(n * self.share + base) / (n + 1),
+            exact_share=n * self.exact_share / (n + 1),
+        )
 
     @property
     def rate(self) -> float:

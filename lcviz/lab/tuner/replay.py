@@ -8,7 +8,7 @@ iteration; here it stays as it is at the checkpoint. A failure comes just before
 checkpoint.
 
 Sizes are those of the deltas that `codec.Checkpointer` writes of the same states. Bases are not
-counted, neither the first one nor those that follow once deltas outgrow the last.
+counted, but in `Candidate.with_bases`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+import codec
 from codec.errors import BudgetError, SettingsError
-from codec.inspect import Arrays, DryRun, Layout, copy_arrays, record_nbytes
+from codec.inspect import (
+    MOST_PLAIN,
+    Arrays,
+    DryRun,
+    History,
+    Layout,
+    copy_arrays,
+    record_nbytes,
+)
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress, unreported
@@ -46,7 +55,10 @@ def try_out(
         BudgetError: Every budget is too small.
         LccError: A state cannot be encoded.
     """
-    return tuple(_candidates(series, next(iter(series)), candidate_settings, progress))
+    first = next(iter(series))
+    if first.layout.nbytes > 4 * MOST_PLAIN:
+        codec.warm_up()  # numpy alone codes larger tensors in another way than a training does
+    return tuple(_candidates(series, first, candidate_settings, progress))
 
 
 def failure_points(n: int) -> list[int]:
@@ -104,6 +116,7 @@ class _Trial:
         self._chain = DryRun(setting.coding, begin.layout, first, begin.values)
         self.sizes: list[int] = []
         self.exact_sizes: list[int] = []
+        self.work: list[int] = []  # of each delta, see `codec.inspect.History`
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
         self.budget_error: BudgetError | None = None
@@ -117,6 +130,7 @@ class _Trial:
         self._chain.commit(delta)
         self.sizes.append(record_nbytes(state.step, delta, self._chain.layout))
         self.exact_sizes.append(delta.exact_nbytes)
+        self.work.append(delta.work)
 
     def restored(self, state: SeriesState) -> tuple[float, float | None]:
         """The distance of the track, which a failure restores, from the state; the track's loss."""
@@ -192,4 +206,6 @@ def _candidate(trial: _Trial, layout: Layout, losses: Sequence[float]) -> Candid
         mean(reworks) if reworks else None,
         upper_bound(reworks) if reworks else None,
         layout.nbytes,
+        sum(t.track_nbytes // (2 if t.lossy and t.dtype != "F32" else 1) for t in layout.tensors),
+        math.ceil(History().most_work(layout) / np.mean(trial.work)),
     )

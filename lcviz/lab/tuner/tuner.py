@@ -87,7 +87,7 @@ def choose(
     sufficient = sorted((c for c in candidates if c.meets(target, most)), key=_order(target))
     best = sufficient[0] if sufficient else None
     if best:
-        because = _recommendation(sufficient, target, most, unit)
+        because = _recommendation(sufficient, len(candidates), target, most, unit)
     else:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
@@ -100,7 +100,9 @@ def choose(
     return Tuned(target, most, tuple(candidates), frontier, best, because, left_out)
 
 
-def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, unit: str) -> str:
+def _recommendation(
+    sufficient: Sequence[Candidate], n_tried: int, target: str, most: float, unit: str
+) -> str:
     """Why the first of the settings that meet the target is the best."""
     best = sufficient[0]
     why = f"writes the fewest bytes for every {unit}"
@@ -114,7 +116,8 @@ def _recommendation(sufficient: Sequence[Candidate], target: str, most: float, u
         if not math.isfinite(best.rework.value):
             rework = ", and a crash costs more than was trained"
     words = best.setting.text(unit)
-    n_keep = "1 setting keeps" if len(sufficient) == 1 else f"{len(sufficient)} settings keep"
+    n, all_of_them = len(sufficient), "all " * (len(sufficient) == n_tried)
+    n_keep = "1 setting keeps" if n == 1 else f"{all_of_them}{n} settings keep"
     return (
         f"{words[0].upper()}{words[1:]}: {n_keep} {_words(best, target, most, unit)}. Of them this "
         f"one {why}: {_bytes(best, best.rate)} for every {unit}, distance "

@@ -47,8 +47,12 @@ def own(nested: Path) -> OwnFiles:
     return open_files(list_files(nested), Shelf().place(), quiet)
 
 
-def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
-    made = compress(own, Compression(Coding(3), 3), place, calls := Calls())
+def test_every_step_is_measured(
+    own: OwnFiles, shelf: Shelf, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codec.saving.history.RESTORE_WORK", 3)
+    monkeypatch.setattr("codec.saving.history.FREE_WORK", 0)
+    made = compress(own, Compression(Coding(3)), place, calls := Calls())
     assert calls == [(i, 10) for i in range(5)] + [(i, 10) for i in range(6, 11)]
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta", "base"]
     data, first = made.load().data, dict(own.states())[0]

@@ -76,7 +76,8 @@ def test_what_is_said_of_a_run_is_true(visit: Make, run: Run, monkeypatch: Patch
     page.unfold("export-elsewhere")
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
-    plain, _, project, *_ = (b.value for b in page.at.code)  # that they work, the next test shows
+    # That they work, the next test shows.
+    _, plain, _, project, *_ = (b.value for b in page.at.code)
     pins = [f"{name}=={version(name)}" for name in ("numpy", "torch", "safetensors")]
     assert plain == f"pip install {' '.join(pins)}".replace("+cpu", "")
     for name in ("numpy", "numba", "blake3", "xxhash", "filelock", "pandas", "scikit-learn"):
@@ -151,7 +152,7 @@ def test_the_commands_work_with_what_they_install(
     folder = lay_down(package, receipt)
     step = page.at.session_state[downloads.RESTORED][1]
     (folder / f"{step.name}.safetensors").write_bytes(step.data)
-    plain, files, project, python, shell, same, check = (
+    reader, plain, files, project, python, shell, same, check = (
         block.value for block in page.unfold("export-elsewhere").at.code
     )
     installed = {name.replace("-", "_") for name in re.findall(r"([\w-]+)==", plain)}
@@ -165,14 +166,22 @@ def test_the_commands_work_with_what_they_install(
     commands = ["block.py", *(line.removeprefix("python ") for line in commands)]
     names = re.sub("==[^ ]+", "", project.removeprefix("pip install "))
 
-    def run_all() -> None:
-        sys.argv = ["", names, *commands]
-        exec(_ONLY_WITH, {"__name__": "__main__"})
+    def run_all(names: str, *commands: str) -> str:
+        def run_in_fork() -> None:
+            sys.argv = ["", names, *commands]
+            exec(_ONLY_WITH, {"__name__": "__main__"})
 
-    code, output = in_fork(run_all)
-    assert code == 0, output
-    assert not re.findall("exit code [^0]", output), output
+        code, output = in_fork(run_in_fork)
+        assert code == 0, output
+        assert not re.findall("exit code [^0]", output), output
+        return output
+
+    output = run_all(names, *commands)
     assert output.count("exit code 0") == len(commands) - 1, output  # the first one just ends
+    install, command = reader.splitlines()
+    assert re.findall(r"([\w-]+)==", install) == ["numpy", "blake3", "xxhash"]
+    run_all("numpy blake3 xxhash", command.removeprefix("python "))
+    assert (folder / f"step{step.step}.safetensors").exists()
     assert same == project
 
 

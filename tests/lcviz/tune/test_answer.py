@@ -16,7 +16,7 @@ BITS = Candidate(
     Setting(Coding(3), 1),
     *(0.0153, 0.02, 0.0),
     *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
-    10_000,
+    *(10_000, 10_000, 99),
 )
 
 
@@ -36,9 +36,9 @@ def test_the_recommended_one_is_the_best() -> None:
     cheapest = budget(0.01, 0.6)
     tuned = choose((BITS, budget(0.02, 0.1), cheapest, default), "rework", 3.0)
     assert (tuned.recommended, default_of(tuned)) == (cheapest, default)
-    lost = "100 B an iteration, a crash costs at most 0.6 iterations"
-    assert said(tuned) == f"budget 2.00 % meets the limit: {lost}"
-    lost = "153 B an iteration, a crash costs at most 0.5 iterations"
+    lost = "100 B an iteration, 100 × smaller, a crash costs at most 0.6 iterations"
+    assert said(tuned) == f"budget 2 % meets the limit: {lost}"
+    lost = "153 B an iteration, 65.4 × smaller, a crash costs at most 0.5 iterations"
     bits = choose((BITS, budget(0.02, 0.6)), "rework", 3.0)
     assert said(bits) == f"x = 3 bits meets the limit: {lost}"
     none = choose((BITS,), "rework", 0.1)
@@ -47,13 +47,16 @@ def test_the_recommended_one_is_the_best() -> None:
 
 def test_each_limit_has_its_measure() -> None:
     """What is limited is what is told: bounds of a checkpoint, bytes of a day, or the distance."""
-    assert "153 B an iteration, distance at most 10.00 %" in said(choose((BITS,), "distance", 0.2))
-    lost = ", a crash costs at most 0.5 iterations"
-    assert said(choose((BITS,), "size", 0.02)).endswith(f": 200 B a checkpoint{lost}")
-    assert said(choose((BITS,), "rate", 0.02)).endswith(f": 6.61 MB a day{lost}")  # 43,200 × 153 B
+    far = ": 153 B an iteration, 65.4 × smaller, distance at most 10.00 %"
+    assert said(choose((BITS,), "distance", 0.2)).endswith(far)
+    lost = "a crash costs at most 0.5 iterations"
+    told = f": 200 B a checkpoint at most, 50 × smaller, {lost}"
+    assert said(choose((BITS,), "size", 0.02)).endswith(told)
+    told = f": 6.61 MB a day, 65.4 × smaller, {lost}"  # 43,200 × 153 B
+    assert said(choose((BITS,), "rate", 0.02)).endswith(told)
     every_second = replace(BITS, setting=Setting(Coding(3), 2))
     told = said(choose((every_second,), "rate", 0.02))
-    assert told == f"x = 3 bits every 2 meets the limit: 3.30 MB a day{lost}"
+    assert told == f"x = 3 bits, every 2 meets the limit: 3.30 MB a day, 131 × smaller, {lost}"
 
 
 def test_of_the_example() -> None:
@@ -70,8 +73,8 @@ def test_of_files() -> None:
     """Their largest values are told: nothing rests on a few failures."""
     best = replace(budget(0.01, 0, 0.3), rework=None, rework_bound=None)
     tuned = choose((replace(best, distance=Mean(0.1, 0.1, 2)),), "distance", 0.3)
-    lost = "100 B a file, distance at most 30.00 %"
-    assert said(tuned, "file") == f"budget 2.00 % meets the limit: {lost}"
+    lost = "100 B a file, 100 × smaller, distance at most 30.00 %"
+    assert said(tuned, "file") == f"budget 2 % meets the limit: {lost}"
     assert measure_of(tuned, "file", 1.0).sure == "largest"
     assert not basis(tuned)
 
@@ -86,7 +89,9 @@ def test_in_words() -> None:
     everything = replace(BITS, setting=Setting(Coding(None), 1))
     in_buckets = replace(BITS, setting=Setting(Coding(budget=0.02, quantizer="exponent"), 10))
     names = [named(c.setting) for c in (BITS, everything, in_buckets)]
-    assert names == ["x = 3 bits", "all buckets", "budget 2.00 % in buckets every 10"]
+    assert names == ["x = 3 bits", "all buckets", "budget 2 % in buckets, every 10"]
+    other = Coding(distance=0.3, scope="tensor", coder="huffman")
+    assert named(Setting(other, 1)) == "distance 30 %, each tensor, Huffman (paper)"
     never = replace(BITS, rework_bound=math.inf)
     measure = measure_of(choose((never,), "rework", 3.0), "iteration", 1.0)
     assert described(never, measure).endswith("a crash costs more than was trained")

@@ -27,7 +27,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.server.own_files import list_files, open_files
-from lcviz.text import kept_text, nbytes_text
+from lcviz.text import UNITS, kept_text, nbytes_text
 from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.answer import DAY, headline, measure_of
 from lcviz.tune.recommend_figure import LIMIT
@@ -96,7 +96,7 @@ def chain(own: Path, tmp_path: Path) -> Path:
     return path
 
 
-UNITS = {"run": "iteration", "model": "iteration", "files": "file", "chain": "step"}
+UNIT_OF = {"run": "iteration", "model": "iteration", "files": "file", "chain": "step"}
 SECONDS_BETWEEN = 0.04  # from one to the next
 
 
@@ -120,12 +120,12 @@ def answered(
     return visit
 
 
-@pytest.mark.parametrize("source", UNITS)
+@pytest.mark.parametrize("source", UNIT_OF)
 @pytest.mark.parametrize("target", ["rework", "distance", "size", "rate"])
 def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any]) -> None:
     """Headline, point, limit, table, button and code tell the best that the limit allows."""
     page, candidates = answered(source)
-    files, unit = source in ("files", "chain"), UNITS[source]
+    files, unit = source in ("files", "chain"), UNIT_OF[source]
     choice = page.at.segmented_control(key=f"tune_want_{not files}")
     if files and target == "rework":
         assert "crash" not in choice.options  # no loss is known
@@ -133,6 +133,7 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     page.set("segmented_control", f"tune_want_{not files}", target)
     if target == "rate":
         page.set("number_input", "tune_seconds", SECONDS_BETWEEN)
+        candidates = tuple(c.with_bases for c in candidates)
     reached = sorted(c.reached(target) for c in candidates)
     most = (reached[len(reached) // 2 - 1] + reached[len(reached) // 2]) / 2
     full = candidates[0].full_nbytes
@@ -140,11 +141,10 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     entry, drawn_limit = most, most
     if target == "distance":
         entry = drawn_limit = 100 * most
-    elif target == "size":
-        entry, drawn_limit = most * full / (1e3 if label.endswith("kB") else 1), most * full
-    elif target == "rate":
-        drawn_limit = most * full * DAY / SECONDS_BETWEEN
-        entry = drawn_limit / 1e9
+    elif target in ("size", "rate"):
+        drawn_limit = most * full * (DAY / SECONDS_BETWEEN if target == "rate" else 1)
+        (unit_nbytes,) = (n for name, n in UNITS.items() if name in label.split())
+        entry = drawn_limit / unit_nbytes
     page.set("number_input", f"tune_{target}", entry)
     page.set("toggle", "tables", True)
 
@@ -162,12 +162,14 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     name, _, numbers = page.title.removeprefix("Tune: ").partition(" meets the limit: ")
     by_distance = files or target == "distance"
     lost = f"distance at most {y:.2f} %" if by_distance else f"a crash costs at most {y:.1f} iter"
-    per = {"size": "a checkpoint", "rate": "a day"}.get(target, f"a{'n' * (not files)} {unit}")
-    assert numbers.startswith(f"{nbytes_text(x)} {per}, {lost}")
+    per = {"size": "a checkpoint at most", "rate": "a day"}
+    (best,) = (c for c in candidates if c.setting.text(unit) == text)
+    smaller = f"{1 / (best.share_bound if target == 'size' else best.rate):.3g} × smaller"
+    told = per.get(target, f"a{'n' * (not files)} {unit}")
+    assert numbers.startswith(f"{nbytes_text(x)} {told}, {smaller}, {lost}")
     assert f"<b>{name}</b><br>{nbytes_text(x)}" in [
         n["text"] for n in figure["layout"]["annotations"]
     ]
-    (best,) = (c for c in candidates if c.setting.text(unit) == text)
     assert kept_text(best.setting.coding) in name
     (table,) = (t.value for t in [*page.at.table, *page.at.dataframe])
     (row,) = (r for _, r in table.iterrows() if r["advised"])
@@ -351,7 +353,7 @@ def test_what_it_tells_of_files_is_what_export_measures(tuning: Tuning, own: Pat
     (default,) = (c for c in found.value if c.setting == Setting(Coding.safe(), 1))
     quiet = lambda *_: None  # noqa: E731
     opened = open_files(list_files(own), session.shelf().place(), quiet)
-    made = compress(opened, Compression(Coding.safe(), 1000), session.shelf().place(), quiet)
+    made = compress(opened, Compression(), session.shelf().place(), quiet)
     furthest = totals(made.steps).furthest
     assert default.distance_bound == pytest.approx(furthest.distance, rel=1e-9)
     largest = max(step.nbytes for step in made.steps if step.kind == "delta")

@@ -29,7 +29,8 @@ def candidate(
     bound = None if rework is None else 1.5 * rework
     setting = Setting(Coding(bits), interval)
     far = Mean(distance, 0.0, 10)
-    return Candidate(setting, share, share, 0.0, far, distance, of, bound, 10_000)
+    sizes = 10_000, 10_000, 99
+    return Candidate(setting, share, share, 0.0, far, distance, of, bound, *sizes)
 
 
 SEVERAL = (

@@ -115,8 +115,12 @@ def test_sizes_and_distances_are_those_of_a_real_chain(tuned: Tuned, tmp_path: P
 
 
 @pytest.mark.parametrize("budget", [None, 0.1])
-def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: Path) -> None:
-    """What is no tensor takes bytes as well, and large steps take more digits."""
+def test_sizes_are_those_of_a_chain_with_values(
+    budget: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no tensor takes bytes as well, and large steps take more digits; so do bases."""
+    monkeypatch.setattr("codec.saving.history.RESTORE_WORK", 3)
+    monkeypatch.setattr("codec.saving.history.FREE_WORK", 0)
     rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
     for i in range(12):
         w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
@@ -125,8 +129,14 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
         torch.save(states[1000 * i], tmp_path / f"{1000 * i}.pt")
     setting = Setting(Coding(budget=budget), 1)
     (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
-    how = {"bits": setting.coding.bits, "budget": budget, "restore_work": None}
+    how = {"bits": setting.coding.bits, "budget": budget}
     with codec.Checkpointer(tmp_path / "run.lcc", **how) as checkpoints:
+        saved = [checkpoints.save(step, state) for step, state in states.items()]
+    assert [s.kind for s in saved] == ["base", *["delta"] * c.n_deltas] * 3
+    of_all = np.mean([s.nbytes for s in saved]) / saved[0].full_nbytes
+    assert c.with_bases.share == pytest.approx(of_all, rel=0.05)
+    longer = tmp_path / "longer.lcc"
+    with codec.Checkpointer(longer, restore_work=None, **how) as checkpoints:
         saved = [checkpoints.save(step, state) for step, state in states.items()]
     assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
 
