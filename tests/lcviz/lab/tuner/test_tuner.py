@@ -121,9 +121,10 @@ def test_sizes_are_those_of_a_chain_with_values(
     """What is no tensor takes bytes as well, and large steps take more digits; so do bases."""
     monkeypatch.setattr("codec.saving.history.RESTORE_WORK", 3)
     monkeypatch.setattr("codec.saving.history.FREE_WORK", 0)
-    rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
+    n = 10_000
+    rng, w, states = np.random.default_rng(0), np.zeros(n, np.float32), {}
     for i in range(12):
-        w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
+        w = w + (rng.normal(size=n) * 2.0 ** rng.integers(-8, 0, n)).astype(np.float32)
         model = {"w": torch.from_numpy(w)}
         states[1000 * i] = {"model": model, "epoch": torch.tensor(i), "name": f"run at {i}"}
         torch.save(states[1000 * i], tmp_path / f"{1000 * i}.pt")
