@@ -240,7 +240,8 @@ def test_bits_of_a_context_code(
     assert alphabet.encoded.payload.TITLE == "context code"
     data = check(bits_picture(shown))
     assert data["coder"] == coder
-    assert "with a context code" in data["text"]
+    assert ", with a context code" in data["text"]
+    assert ("shorter here than runs" in data["text"]) == (coder == "runlength")
     assert [p["label"] for p in data["parts"] if p["name"] == "code words"] == ["context code"]
     assert data["words_are"] == "Bits of each change and the zeros before it:"
     assert len(data["words"]) == 24

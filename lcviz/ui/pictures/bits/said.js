@@ -77,7 +77,8 @@ function bitsSentence({ nbytes, n, table, shared, moments, weights_nbytes: weigh
     const both = parts.reduce((sum, part) => sum + (part.step ? part.nbytes : 0), 0);
     return `${whole}: ${share(weights)} weights, ${share(both)} m and v. Code words and bars are the weights'.`;
   }
-  const code = shared?.a_title ?? { own: "its own code table", last: "the last code table", none: "no code table" }[table];
+  const why = coder === "runlength" ? ", shorter here than runs" : "";
+  const code = shared ? shared.a_title + why : { own: "its own code table", last: "the last code table", none: "no code table" }[table];
   const less = shared ? "What changes together takes" : "Runs of zeros take";
   const beats = coder !== "huffman" && nbytesText(sizes[coder] ?? 0) !== nbytesText(entropy) && (sizes[coder] ?? 0) < entropy ? ` ${less} less than the entropy of single values.` : "";
   return `${whole}, ${significant(n ? (8 * nbytes) / n : 0)} bits per parameter, with ${code}.${beats}`;
