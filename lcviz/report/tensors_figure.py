@@ -13,7 +13,7 @@ from lcviz.ui.charts import KEPT, Panel, base_figure, name_rows
 from .figure_parts import label
 
 MAX_TENSORS = 30  # in the picture; the table has all
-NAME_LENGTH = 26
+NAME_LENGTH = 20  # characters: a phone has room for the bars, too
 STORED = {
     "base": "exactly",
     "codes": "as codes",
@@ -61,7 +61,9 @@ def tensor_bars(facts: StepFacts) -> Panel:
     """
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     largest = coded[:MAX_TENSORS]
-    figure = base_figure("values changed, %", "", 18 * len(largest) + 80, l=190, t=8)
+    names = [label(t.name, NAME_LENGTH) for t in largest]
+    room = round(24 + 6.5 * max(map(len, names)))
+    figure = base_figure("values changed, %", "", 18 * len(largest) + 80, l=room, t=8)
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in largest]
     bits = [None if t.bits is None else round(t.bits, 4) for t in largest]
     for i, (name, colour, values) in enumerate(
@@ -78,7 +80,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
             yaxis=f"y{i}",
             hovertemplate=f"%{{customdata}}<br>%{{x}} {name}<extra></extra>",
         )
-    name_rows(figure, [label(t.name, NAME_LENGTH) for t in largest])
+    name_rows(figure, names)
     figure.update_yaxes(ticklabelstandoff=6)
     figure.update_layout(
         hovermode="closest",

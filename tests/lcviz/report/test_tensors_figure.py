@@ -28,7 +28,7 @@ def test_bars_and_table_of_tensors(check_figure: Check) -> None:
         "bits per parameter": [0.75, 0.75],
     }
     names = figure["layout"]["yaxis"]["ticktext"]
-    assert (names[0], names[1][0], len(names[1])) == ("w", "…", 26)
+    assert (names[0], names[1][0], len(names[1])) == ("w", "…", 20)
     assert panel.title == "Step 7 changes 36.67 % of 150 lossy values"
     assert panel.sentence.startswith("55 of them; most of all in a/very/")
     assert f"{small.name}, 60.00 %" in panel.sentence
