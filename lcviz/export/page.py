@@ -108,11 +108,11 @@ def _offer_newer(run: Run, package: Package) -> None:
     newest, last = run.snapshot().newest.step, package.steps[-1]
     if newest > last and widgets.button(
         f"Include newer checkpoints, up to step {newest}",
+        lambda: st.session_state.pop(_PACKED),
         key="export-newer",
         icon=":material/refresh:",
         help=f"The downloads below end at step {last}; the run has gone on since.",
     ):
-        del st.session_state[_PACKED]
         st.rerun()
 
 

@@ -46,7 +46,7 @@ from .page_attempt import CARRIES, stored_attempt
 from .page_kill import kill_button, kill_report, poll_seconds, reports_kill
 from .page_pictures import show_base, show_pictures
 from .page_play import play_button
-from .page_start import create_run, show_example, show_form_error, start_button, take_sent
+from .page_start import begin_button, show_example, show_form_error, start_button, take_sent
 from .page_step import look_into
 
 PATIENCE = 3.0  # seconds that a click waits for its effect
@@ -203,8 +203,7 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
         args=(steering, run, _step),
     )
     problem = kill_button(run, snapshot)
-    if _reset_button(run, snapshot, form):
-        problem = create_run(form, run)
+    problem = _reset_button(run, snapshot, form) or problem
     share.popover(run)
     show_form_error(form)
     if snapshot.status not in DEAD:  # the report takes the slider's place
@@ -212,8 +211,8 @@ def _steering(run: Run, snapshot: Snapshot, form: Form) -> str | None:
     return problem
 
 
-def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
-    """The button Reset. Returns whether the visitor starts over.
+def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> str | None:
+    """The button Reset, which starts over. Returns the error if that fails.
 
     A second click confirms it if checkpoints would be deleted.
     """
@@ -225,12 +224,13 @@ def _reset_button(run: Run, snapshot: Snapshot, form: Form) -> bool:
     with box() if deletes else nullcontext():
         if deletes:
             st.markdown("This deletes the run and its checkpoints: export first what you need.")
-        return widgets.button(
+        return begin_button(
             "Delete and start over" if deletes else "Reset",
+            form,
+            run,
             icon=icon,
             key="reset",
             about=run.id,
-            disabled=disabled,
             help=None if deletes else text,
         )
 

@@ -35,6 +35,8 @@ def show_example(form: Form) -> None:
     steering, pressed = session.steered(), st.session_state.get(_PRESSED, "")
     if pressed not in (steering.answer[0], steering.press):
         problem = form.correct_first or create_run(form, press=pressed)
+        if not problem:
+            st.rerun()
         steering.answer = pressed, form.settings, problem
     _, then, problem = steering.answer
     if then != form.settings:
@@ -106,18 +108,30 @@ def _press(start: Mapping[str, Any]) -> None:
 def start_button(form: Form, label: str) -> str | None:
     """The button for a run of one's own. Returns the error if the run cannot start."""
     steering = session.steered()
-    clicked = widgets.button(
+    problem = begin_button(
         label,
+        form,
         type="primary",
         icon=":material/play_arrow:",
         key="start",
         about=len(steering.keys),  # a second click does not begin a second run
-        disabled=bool(form.wrong),
         help=form.correct_first or "With the sidebar settings.",
     )
-    problem = create_run(form) if clicked else None
     show_form_error(form)
     return problem
+
+
+def begin_button(label: str, form: Form, instead_of: Run | None = None, **how: Any) -> str | None:
+    """A button that begins a run and shows it. Returns the error if the run cannot start.
+
+    how: as for `widgets.button`.
+    """
+    problems: list[str] = []
+    begin = lambda: problems.append(create_run(form, instead_of))  # noqa: E731
+    clicked = widgets.button(label, begin, disabled=bool(form.wrong), **how)
+    if clicked and not problems[-1]:
+        st.rerun()
+    return problems[-1] if clicked else None
 
 
 def show_form_error(form: Form) -> None:
@@ -127,12 +141,9 @@ def show_form_error(form: Form) -> None:
 
 
 def create_run(form: Form, instead_of: Run | None = None, press: str = "") -> str:
-    """Begin a run and show it. Returns the error if it cannot start; then nothing has changed.
+    """Begin a run. Returns the error if it cannot start; then nothing has changed.
 
     press: the press of Start that asks for it.
     """
     assert form.settings is not None, "else the button is disabled"
-    problem = begin_run(form.settings, instead_of, press)
-    if not problem:
-        st.rerun()
-    return problem
+    return begin_run(form.settings, instead_of, press)

@@ -195,17 +195,18 @@ def _use(request: SweepRequest, best: Candidate) -> None:
                 f"{best.setting.interval}.]"
             )
     else:
-        settings = request.run_settings(setting)
+        settings, problems = request.run_settings(setting), list[str]()
         if widgets.button(
             "Use it on Live",
+            lambda: problems.append(begin_run(settings)),
             icon=":material/monitoring:",
             key="tune-use",
             about=settings,
             help="Begins the same training there, from its first iteration, and saves it with "
             "this setting.",
         ):
-            if problem := begin_run(settings):
-                widgets.error(problem)
+            if problems[-1]:
+                widgets.error(problems[-1])
             else:
                 st.switch_page(navigation.page("live"), query_params=run_parameters(settings))
     own_training(setting)

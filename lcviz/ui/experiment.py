@@ -140,30 +140,35 @@ class PageJob(Generic[T]):
         """Leave the job when the button is clicked. text: its help."""
         if widgets.button(
             "Stop",
+            self._leave,
             icon=":material/stop:",
             key=f"{self.name}-stop",
             type="primary",
             help=text,
         ):
-            session.all_jobs().leave(self._watcher())
-            st.session_state[f"{self.name}-left"] = self.key
             st.rerun()
 
     def _start_button(self, words: ControlTexts) -> str:
         """Ask for the job when the button is clicked; returns why that fails."""
+        problems: list[str] = []
+
+        def ask() -> None:
+            try:
+                self._ask()
+            except CrowdedError as exc:
+                problems.append(str(exc))
+
         if widgets.button(
             words.start,
+            ask,
             icon=words.icon,
             key=f"{self.name}-start",
             type="primary",
             help=words.wrong or words.help,
             disabled=bool(words.wrong),
         ):
-            try:
-                self._ask()
-            except CrowdedError as exc:
-                return str(exc)
-            st.session_state.pop(f"{self.name}-left", None)
+            if problems:
+                return problems[-1]
             st.rerun()
         return ""
 
@@ -183,6 +188,12 @@ class PageJob(Generic[T]):
         """Get in line. Raises CrowdedError if the line is full."""
         session.all_jobs().ask(self.experiment, self.parts, self.work, self._watcher())
         st.session_state[f"{self.name}-asked"] = self.key
+        st.session_state.pop(f"{self.name}-left", None)
+
+    def _leave(self) -> None:
+        """Watch the job no longer."""
+        session.all_jobs().leave(self._watcher())
+        st.session_state[f"{self.name}-left"] = self.key
 
     @property
     def _stopped_key(self) -> Key | None:

@@ -71,13 +71,21 @@ def opened(
 
 
 def button(
-    label: str, *, key: str, about: object = None, disabled: bool = False, **how: Any
+    label: str,
+    act: Callable[[], object] = lambda: None,
+    *,
+    key: str,
+    about: object = None,
+    disabled: bool = False,
+    **how: Any,
 ) -> bool:
     """A button that counts each click once, whatever interrupts the run that the click began.
 
+    Touching the session ends this run if another one waits. Act on the click before you do so, or
+    pass ``act``: the next run calls it again if it was interrupted.
+
     about: what the button changes, as it is now; a click on another value of it does not count.
-    how: as for st.button. Act on the click before you touch the session: touching it ends this run
-    if another one waits.
+    how: as for st.button.
     """
     place = f"{key}-clicks"
     clicks: list[object] = st.session_state.setdefault(place, [])
@@ -87,6 +95,8 @@ def button(
     # If the click began another run, in another thread, this run ends here: the other one acts.
     clicks = st.session_state[place]
     clicked = about in clicks[:n] and not disabled
+    if clicked:
+        act()
     del clicks[:n]
     return clicked
 

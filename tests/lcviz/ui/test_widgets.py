@@ -40,6 +40,23 @@ def overtaken() -> None:
         state.clicks = state.get("clicks", 0) + 1
 
 
+def interrupted() -> None:
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
+
+    from lcviz.ui import widgets
+
+    state = st.session_state
+
+    def act() -> None:
+        if state.pop("interrupt", False):
+            get_script_run_ctx().script_requests.request_rerun(RerunData())
+            state.interrupted = True  # ends this run
+        state.acts = state.get("acts", 0) + 1
+
+    widgets.button("Go", act, key="go")
+
+
 @pytest.mark.parametrize("interrupt", [False, True])
 def test_each_click_counts_once(interrupt: bool) -> None:
     page = AppTest.from_function(script, default_timeout=60).run()
@@ -57,6 +74,15 @@ def test_a_click_of_another_run_is_left_to_that() -> None:
     page.run()
     assert not page.exception
     assert page.session_state["clicks"] == 1
+
+
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_what_was_interrupted_is_done_by_the_next_run(interrupt: bool) -> None:
+    page = AppTest.from_function(interrupted, default_timeout=60).run()
+    page.session_state["interrupt"] = interrupt
+    page.button(key="go").click().run()
+    page.run()
+    assert page.session_state["acts"] == 1
 
 
 def test_no_click_outlives_its_button() -> None:
