@@ -29,7 +29,7 @@ from lcviz.run.snapshot import (
     Status,
 )
 from lcviz.text import enumerated, nbytes_text
-from lcviz.ui import session, share, widgets
+from lcviz.ui import session, share
 from lcviz.ui.live_settings import own_training
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
