@@ -19,7 +19,6 @@ from .answer import Measure, named
 MOST_REWORK = 25.0  # iterations on the axis; settings that lose more are not drawn
 LEAST_DISTANCE = 0.1  # % on the logarithmic axis
 HEIGHT = 320  # pixels
-ROOM = 0.6  # of the axis, from the left: further right a text stands to the left of its point
 _FRONTIER = {
     "mode": "lines+markers",
     "line": {"color": KEPT, "width": 1.5, "shape": "hv"},
@@ -29,6 +28,7 @@ _TRIED = {"mode": "markers", "marker": {"size": 7, "color": OTHER, "opacity": 0.
 _BEST = {"mode": "markers", "marker": {"symbol": "diamond", "size": 16, "color": GOOD}}
 _LIMIT = {"color": KEPT, "width": 1, "dash": "dash"}
 LIMIT = "your limit"
+ON_THE_LINE = "On the line: the settings that are the best for their bytes."
 
 
 def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
@@ -70,19 +70,19 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
                 hovertemplate="%{customdata}<br>%{x:.3s}B, %{y:.3g}<extra></extra>",
                 **style,
             )
-    for c in best:
-        text = f"<b>{named(c.setting)}</b><br>{nbytes_text(measure.nbytes(c))}"
-        left = _far_right(measure.nbytes(c), list(map(measure.nbytes, drawn)))
-        place = measure.nbytes(c), _height(c, measure)
-        write_at(figure, *place, text, left=left, apart=12, anchor="bottom")
     more, sentence = len(tuned.candidates) - len(drawn), ""
     if more:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
         lost = "restore what is not finite" if by_distance else lost
         sentence = f"Not drawn: {more} that {lost}."
+    sentence = f"{ON_THE_LINE} {sentence}".strip()
+    tried = f"{plural(len(tuned.candidates), 'setting')} tried"
+    title = f"{tried}: the {len(frontier)} on the line are the best for their bytes"
+    for c in best:  # a name beside the point would hide others
+        point = f"{named(c.setting)}, {nbytes_text(measure.nbytes(c))}"
+        title = f"◆ {point}: the best of {tried} within the limit"
     return Panel(
-        f"{plural(len(tuned.candidates), 'setting')} tried: the {len(frontier)} on the line are "
-        "the best for their bytes",
+        title,
         sentence,
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
@@ -107,12 +107,6 @@ def _draw_limit(
     figure.add_scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
     anchor = "middle" if of_bytes else "top"
     write_at(figure, x[0], y[0], LIMIT, left=of_bytes, apart=4, anchor=anchor)
-
-
-def _far_right(nbytes: float, drawn: Sequence[float]) -> bool:
-    """Whether a text to the right of these bytes might leave the picture."""
-    low, high = min(drawn), max(drawn)
-    return nbytes >= low ** (1 - ROOM) * high**ROOM
 
 
 def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:

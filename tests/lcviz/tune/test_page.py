@@ -167,9 +167,7 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     smaller = f"{1 / (best.share_bound if target == 'size' else best.rate):.3g} × smaller"
     told = per.get(target, f"a{'n' * (not files)} {unit}")
     assert numbers.startswith(f"{nbytes_text(x)} {told}, {smaller}, {lost}")
-    assert f"<b>{name}</b><br>{nbytes_text(x)}" in [
-        n["text"] for n in figure["layout"]["annotations"]
-    ]
+    assert page.shows(f"◆ {name}, {nbytes_text(x)}: the best of ")
     assert kept_text(best.setting.coding) in name
     (table,) = (t.value for t in [*page.at.table, *page.at.dataframe])
     (row,) = (r for _, r in table.iterrows() if r["advised"])
