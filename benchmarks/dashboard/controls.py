@@ -129,8 +129,8 @@ def _theme(page: Page, i: int) -> None:
 
 
 def _follow(page: Page, i: int) -> None:
-    """A click on a pixel."""
-    page.locator(PIXELS).click(position={"x": 40 + 7 * (i % 5), "y": 40})
+    """A click on a pixel of the first digit."""
+    page.locator(PIXELS).click(position={"x": 10 + 7 * (i % 5), "y": 40})
 
 
 CONTROLS: dict[str, Control] = {
