@@ -446,6 +446,9 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
     expect(page.locator("#lecture")).to_be_hidden()
     drawn(page)
     assert sheets(page) == 1
+    expect(page.locator("#handout-race")).to_have_text(
+        re.compile("^At .+B per checkpoint.+TOPN after")
+    )
 
 
 def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:

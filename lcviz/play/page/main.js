@@ -119,8 +119,15 @@ function drawMore() {
   else finishDrawing();
 }
 
+/** @param {string} name */
+const inCard = (name, /** @type {string} */ selector) => /** @type {any} */ (card(name).shadowRoot?.querySelector(selector));
+
 function drawPictures() {
-  for (const [name, data] of Object.entries(drawn)) drawIn(card(name), data, heardFrom);
+  for (const [name, data] of Object.entries(drawn)) {
+    const body = inCard(name, ".body");
+    if (body) body.width = body.clientWidth; // what is printed now does not wait for an observer
+    drawIn(card(name), data, heardFrom);
+  }
 }
 
 /** What a picture sends. @param {string} event @param {any} value */
@@ -134,6 +141,7 @@ listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
   find("handout-link").textContent = isLocal ? "" : location.href;
+  find("handout-race").textContent = card("race").hidden ? "" : plain(inCard("race", ".text")?.written ?? ""); // its picture has no room
   // As large as one page lets it be.
   for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {
     board.style.setProperty("--zoom", zoom.toFixed(2));
