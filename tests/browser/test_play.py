@@ -115,6 +115,10 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     page.locator("#race-back").click()
     expect(told(page, "race")).to_contain_text("Full, with")
     expect(ask).to_contain_text("That was all")
+    drawn(page)
+    assert sheets(page) == 1
+    told_on_paper = re.compile("^At .+B per checkpoint.+TOPN after")
+    expect(page.locator("#handout-race")).to_have_text(told_on_paper)
     page.locator("[data-guide=skip]").click()
     page.goto(page.url.partition("#")[0])
     drawn(page)
@@ -446,9 +450,6 @@ def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:
     expect(page.locator("#lecture")).to_be_hidden()
     drawn(page)
     assert sheets(page) == 1
-    expect(page.locator("#handout-race")).to_have_text(
-        re.compile("^At .+B per checkpoint.+TOPN after")
-    )
 
 
 def test_a_recorded_chain(opened: Callable[..., Page], tmp_path: Path) -> None:
