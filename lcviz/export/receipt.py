@@ -39,18 +39,6 @@ PACKAGES = (
 SOURCES = (codec, demo_models)  # the code that decides the bytes
 _TRAINING = "model data optimizer lr momentum batch_size seed interval optimizer_state"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
-_NONE = type(None)
-_SETTINGS = {
-    "bits": (int, _NONE),
-    "budget": (float, int, _NONE),
-    "tolerance": (float, int, _NONE),
-    "distance": (float, int, _NONE),
-    "quantizer": (str,),
-    "scope": (str,),
-    "coder": (str,),
-}
-# Settings that old receipts lack.
-_OLDER = {"tolerance": None, "distance": None, "quantizer": "exponent"}
 _SIZES = {
     "float32": "its steps in float32 take",
     "records": "its records take",
@@ -178,7 +166,7 @@ def load(data: bytes) -> Receipt:
         raise ReceiptError("This is no receipt of version 1.")
     try:
         _check_types(receipt)
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except (KeyError, TypeError, ValueError, AttributeError, SettingsError) as exc:
         raise ReceiptError(
             "This receipt's archive, records, tracks, sizes or settings are missing or malformed."
         ) from exc
@@ -186,7 +174,7 @@ def load(data: bytes) -> Receipt:
 
 
 def _check_types(receipt: Receipt) -> None:
-    """Raise KeyError, TypeError, ValueError or AttributeError unless `problems` can use it."""
+    """Raise one of the errors that `load` expects unless `problems` can use the receipt."""
     archive, records, tracks = receipt["archive"], receipt["records"], receipt["tracks"]
     expected: list[tuple[Any, dict[str, type]]] = [(receipt, {"of": str})]
     expected += [(archive, {"file": str, "sha256": str, "bytes": int})]
@@ -195,8 +183,7 @@ def _check_types(receipt: Receipt) -> None:
         for name, kind in kinds.items():
             typed(part[name], kind)
     checks = [isinstance(track, str) and int(step) >= 0 for step, track in tracks.items()]
-    settings = _OLDER | receipt["settings"]
-    checks += [type(settings[name]) in kinds for name, kinds in _SETTINGS.items()]
+    _coding(receipt)
     checks += [bool(records), bool(tracks), Path(archive["file"]).name == archive["file"]]
     if not all(checks):
         raise ValueError("a part is not what it should be")
@@ -228,7 +215,7 @@ def problems(receipt: Receipt, data: bytes, progress: Progress | None = None) ->
             seen.add(step)
             full_nbytes += position.track.layout.nbytes
             if (coding := position.record.coding) is not None:
-                settings[position.entry.name] = coding.header()
+                settings[position.entry.name] = coding
             track = digest_of(position.track.layout, position.track.arrays)
             if tracks.get(step) != track:
                 mismatches.append(f"Step {step} restores to a track of another digest: {track}.")
@@ -271,43 +258,29 @@ def _problems_of_records(records: Sequence[Mapping[str, Any]], chain: codec.Chai
     return mismatches
 
 
-def _problems_of_settings(
-    receipt: Receipt, written: Sequence[tuple[str, Mapping[str, Any]]]
-) -> list[str]:
+def _problems_of_settings(receipt: Receipt, written: Sequence[tuple[str, Coding]]) -> list[str]:
     """written: name and settings of every record that is not a base, in order."""
     if receipt["of"] == "archive":  # such a receipt has only the settings of the newest delta
         written = written[-1:]
-    stated = _settings_sentence(receipt["settings"])
-    sentences = [(name, _settings_sentence(settings)) for name, settings in written]
-    differing = [(name, sentence) for name, sentence in sentences if sentence != stated]
+    stated = _coding(receipt)
+    differing = [(name, coding) for name, coding in written if coding != stated]
     if not differing:
         return []
-    first, sentence = differing[0]
+    first, coding = differing[0]
     return [
-        f"The receipt says {stated}; {len(differing)} of {len(written)} records were written "
-        f"otherwise, {first} first: {sentence}."
+        f"The receipt says {stated.describe()}; {len(differing)} of {len(written)} records were "
+        f"written otherwise, {first} first: {coding.describe()}."
     ]
 
 
-def _settings_sentence(settings: Mapping[str, Any]) -> str:
-    """The settings in the codec's own words, exact enough to be compared."""
-    settings = _OLDER | dict(settings)
-    kept_part = "all buckets" if settings["bits"] is None else f"{settings['bits']} bits"
-    for target in ("budget", "tolerance", "distance"):
-        if settings[target] is not None:
-            kept_part = f"a {target} of {settings[target]!r}"
-    quantizer = settings["quantizer"]
-    levels = "buckets" if quantizer == "exponent" else f"{quantizer} levels"
-    return f"{kept_part}, {levels} over the {settings['scope']}, coder {settings['coder']}"
+def _coding(receipt: Receipt) -> Coding:
+    """The codec's settings. Raises KeyError, TypeError or SettingsError if they are none."""
+    return Coding(**{key: receipt["settings"][key] for key in Coding().header()})
 
 
 def describe(receipt: Receipt) -> dict[str, str]:
     """The receipt for people, without its lists: name -> words."""
-    settings, sizes, host = _OLDER | receipt["settings"], receipt["sizes"], receipt["machine"]
-    try:
-        what_is_kept = Coding(**{key: settings[key] for key in Coding().header()}).describe()
-    except SettingsError:  # anybody can write a receipt
-        what_is_kept = _settings_sentence(settings)
+    settings, sizes, host = receipt["settings"], receipt["sizes"], receipt["machine"]
     facts = {"What": receipt["what"]}
     if receipt["of"] == "run":
         momentum = f", momentum {settings['momentum']:g}" if settings["momentum"] else ""
@@ -333,7 +306,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
             facts["Left out"] = ", ".join(left_out)
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
     return facts | {
-        "Kept": what_is_kept,
+        "Kept": _coding(receipt).describe(),
         "Archive": f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}",
         "Records": f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each in "
         "the file",

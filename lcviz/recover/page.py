@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Hashable
 
 import streamlit as st
 
-from demo_models import MODELS
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment
@@ -74,8 +72,6 @@ def _trained() -> None:
         experiment, _, by_seed = finished
         st.title(f"Recover: {headline(by_seed, experiment.share)}", anchor=False)
         job.controls(view, watching, _texts(job, view, wrong))
-        if (other := job.other_active_key) is not None:
-            _name_other_experiment(other)
         pictures(*finished)
         _label(finished, recording=not view.finished_parts)
 
@@ -203,9 +199,7 @@ def _texts(job: PageJob[Outcomes], view: View[Outcomes], wrong: str) -> ControlT
         help="Trains, crashes and recovers once for every seed.",
         stop_help="Finished seeds are kept.",
         working=f"Seed {done}, the {_ordinal(done + 1)} of {seeds}: {100 * view.share:.0f} %.",
-        done=_age(view.finished_parts, asked_here=job.newest_key == job.key)
-        if done == seeds
-        else "",
+        done=_age(view.finished_parts) if done == seeds else "",
         after_stop=f" {done} of {plural(seeds, 'seed')} finished and kept." if done else "",
         wrong=wrong,
     )
@@ -215,25 +209,8 @@ def _ordinal(n: int) -> str:
     return {1: "1st", 2: "2nd", 3: "3rd"}.get(n, f"{n}th")
 
 
-def _name_other_experiment(other: tuple[Hashable, int]) -> None:
-    """Name the experiment that this session runs without showing it."""
-    experiment, seeds = other
-    assert isinstance(experiment, CrashExperiment), "this page asks for no other kind"
-    protocol = experiment.protocol
-    st.info(
-        f"You started another experiment: {MODELS[experiment.model].title} at "
-        f"{100 * experiment.share:g} %, T = {protocol.fail_at}, saved every "
-        f"{plural(protocol.interval, 'iteration')}, {plural(seeds, 'seed')}. It stops within 20 "
-        "seconds if no page shows it. Choose its settings again to watch it.",
-        icon=":material/swap_horiz:",
-    )
-
-
-def _age(parts: tuple[FinishedPart[Outcomes], ...], *, asked_here: bool) -> str:
-    """When the parts were computed; for a session that did not ask, also why they are there."""
+def _age(parts: tuple[FinishedPart[Outcomes], ...]) -> str:
+    """When the parts were computed."""
     last = max(part.at for part in parts)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)
-    text = f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC"
-    if asked_here:
-        return f"{text}."
-    return f"{text}, and kept: the same seeds give the same numbers."
+    return f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC."

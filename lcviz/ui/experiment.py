@@ -77,14 +77,6 @@ class PageJob(Generic[T]):
         """The job that this session has asked for last in this part of the page."""
         return cast("Key | None", st.session_state.get(f"{self.name}-asked"))
 
-    @property
-    def other_active_key(self) -> Key | None:
-        """The newest job, if it is not this one, and is waiting or under way."""
-        newest = self.newest_key
-        if newest is None or newest in (self.key, self._stopped_key):
-            return None
-        return newest if session.all_jobs().look(*newest).status in ACTIVE else None
-
     def follow(self, show: Callable[[View[T], bool], None]) -> None:
         """Call show(view, watching), again every second while this session follows the job."""
         watching = self.watched  # only a run of the whole page can change the pace

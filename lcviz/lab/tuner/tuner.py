@@ -163,26 +163,17 @@ def _exact(candidate: Candidate) -> str:
 
 def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Setting]) -> str:
     """Sentences on the settings that became no candidate, and why; "" if all did."""
-    replayed = {c.setting for c in candidates}
-    intervals = {setting.interval for setting in replayed}
-    missing = [setting for setting in candidate_settings if setting not in replayed]
-    sentences = ""
-    unused = {setting.interval for setting in missing} - intervals
+    tried = {c.setting for c in candidates}
+    missing = [setting for setting in candidate_settings if setting not in tried]
     # Without a budget, only the length of the series can matter.
-    too_long = {s.interval for s in missing if s.interval in unused and not s.coding.budget}
-    short = "this series is too short for them"
-    for reason, group in (
-        (short, too_long),
-        (f"{short}, or the budgets are too small", unused - too_long),
-    ):
-        if group:
-            saves = " or ".join(f"every {interval}" for interval in sorted(group))
-            sentences += f" Saves at {saves} are left out: {reason}."
-    if n := sum(setting.interval in intervals for setting in missing):
+    too_long = {s.interval for s in missing if not s.coding.budget}
+    sentences = ""
+    if too_long:
+        saves = " or ".join(f"every {interval}" for interval in sorted(too_long))
+        sentences = f" Saves at {saves} are left out: this series is too short for them."
+    if n := sum(setting.interval not in too_long for setting in missing):
         settings_are = "1 setting is" if n == 1 else f"{n} settings are"
-        sentences += (
-            f" {settings_are} left out: the budget is too small for a checkpoint of this series."
-        )
+        sentences += f" {settings_are} left out: the budget is too small, or this series too short."
     return sentences
 
 

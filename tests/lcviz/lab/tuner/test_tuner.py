@@ -296,8 +296,7 @@ def test_budgets_that_fail_are_not_blamed_on_the_series_alone(own: OwnSeries) ->
     budget = settings((), (1e-4,), (2,), **UNIFORM)
     assert tune(own, "distance", 9, bits + budget).left_out == (
         " Saves at every 40 are left out: this series is too short for them."
-        " Saves at every 2 are left out: this series is too short for them, or the budgets are too"
-        " small."
+        " 1 setting is left out: the budget is too small, or this series too short."
     )
 
 
