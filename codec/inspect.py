@@ -57,6 +57,8 @@ The scheme
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
     History            when a `Checkpointer` makes the next base
+    is_loading         whether numpy still does the work of the kernels
+    MOST_PLAIN         the most values of an alphabet with a context code made in numpy
     STAGES             the stages of a save, in order, whose seconds a report has
 
 Records and chains
@@ -132,6 +134,7 @@ from codec.scheme.remainder import MOST_BEHIND, WARNED_BEHIND, DeltaRest, Rest, 
 from codec.scheme.stream import element_bits
 from codec.scheme.tables import CodeTable
 from codec.scheme.tracker import check_same_layout
+from codec.scheme.warmup import is_loading
 from codec.state import file_steps
 from codec.state.file_steps import by_numbers, steps_of_files
 from codec.state.policy import MEASURE_OF, Policy, describe_moments, rules

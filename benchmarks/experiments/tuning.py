@@ -96,7 +96,7 @@ class Tune(Experiment):
         series, parts = series_of(options, model, seed), 1 + options.check
         answer = tune(series, target, most, candidates, part(progress, 0, parts))
         rows = [
-            {"because": answer.because, "kind": "candidate"}
+            {"kind": "candidate"}
             | _row(c, unit)
             | {"on_frontier": c in answer.frontier, "recommended": c is answer.recommended}
             for c in answer.candidates
@@ -133,7 +133,8 @@ class Tune(Experiment):
                 for r in sorted(listed_rows, key=lambda r: r["rate"])
             ]
             parts.append(f"{titled(model, seed)}\n\n{table([*head, 'setting'], lines)}")
-            parts.append(f"→ {trial_rows[0]['because']}\n")
+            target, most = options.target
+            parts.append(f"→ the best with {target} at most {most:g}.\n")
             if checks := [r for r in trial_rows if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.3g}" for r in checks)

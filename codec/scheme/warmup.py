@@ -104,6 +104,9 @@ def warm_up() -> None:
     """
     if not can_load():
         return
+    thread = _beside.thread if _beside.pid == os.getpid() else None
+    if thread and thread.is_alive() and thread is not threading.current_thread():
+        thread.join()  # two compilers would take longer
     with _loading.lock:
         if twins.takes_compiled():
             return
@@ -161,10 +164,14 @@ def wait_for(nbytes: int) -> None:
         warm_up()
 
 
+def is_loading() -> bool:
+    """Whether numpy still does the work of kernels that can be loaded, or compiled."""
+    return not twins.takes_compiled() and can_load()
+
+
 def is_too_slow(values: int) -> bool:
     """Whether a delta of so many lossy values should wait until the kernels are loaded."""
-    slow = NS_A_VALUE * 1e-9 * values > PLAIN_SECONDS
-    return slow and not twins.takes_compiled() and can_load()
+    return NS_A_VALUE * 1e-9 * values > PLAIN_SECONDS and is_loading()
 
 
 def is_compiled() -> bool:

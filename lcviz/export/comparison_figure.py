@@ -67,7 +67,7 @@ def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     if any(c.distance != 0 for c in steps):
         lost = percent_text(sums.furthest.distance)
         title = f"Step {sums.furthest.step} is furthest off: {lost} of the distance trained"
-        sentence = f"No weight is off by more than {_number_text(sums.largest)}."
+        sentence = f"The largest error of a weight is {_number_text(sums.largest)}."
     alt = "Relative distance of each restored step from the file it was made of."
     table = pd.DataFrame({"step": [c.step for c in steps]} | _error_columns(steps))
     return Panel(title, sentence, figure, alt, table)

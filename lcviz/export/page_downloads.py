@@ -136,7 +136,7 @@ def _choose_step(package: Package) -> int:
 
 def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
     """The download of one step."""
-    text = f"Step {restored.step} read back bit for bit."
+    text = f"Step {restored.step}, as a restart would load it, read back bit for bit."
     if restored.loss is not None:
         live = f", live {live_loss:.6f}" if live_loss is not None else ""
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."

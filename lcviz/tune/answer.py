@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codec import Coding
@@ -13,6 +13,7 @@ from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
 
 DAY = 86_400  # seconds
+LEAST_PRICE = 0.1  # iterations: what is told of a crash
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Measure:
         price = self.loss(candidate)
         if not math.isfinite(price):
             return "a crash costs more than was trained"
+        if price < LEAST_PRICE:
+            return f"a crash costs less than {LEAST_PRICE:g} iterations"
         return f"a crash costs at most {price:.1f} iterations"
 
 
@@ -71,16 +74,35 @@ def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
 
 
 def headline(tuned: Tuned, measure: Measure) -> str:
-    """What to use, what it writes, and the most that 95 of 100 crashes lose."""
+    """What to use, what it writes, and what it loses."""
     if tuned.recommended is None:
         return "no tested setting meets this limit"
     return described(tuned.recommended, measure, " meets the limit")
 
 
-def default_of(tuned: Tuned) -> Candidate | None:
+def reason(tuned: Tuned, measure: Measure) -> str:
+    """Why this setting is recommended, or how near the nearest comes; what could not be tried."""
+    candidates, best, target = tuned.candidates, tuned.recommended, tuned.target
+    n = plural(len(candidates), "setting")
+    nearest = best or min(candidates, key=lambda c: (c.reached(target), c.distance.value))
+    if best is None:
+        text = f"None of {n} keeps this limit. The nearest is {described(nearest, measure)}."
+    else:
+        n_keep = sum(c.meets(target, tuned.most) for c in candidates)
+        keep = "1 keeps" if n_keep == 1 else f"{n_keep} keep"
+        why = "loses least" if target in ("size", "rate") else "writes the fewest bytes"
+        text = f"Of {n} {keep} this limit. Of them this one {why}."
+    exact = nearest.exact_share
+    if 2 * exact >= nearest.share:
+        size, of = (nbytes_text(s * nearest.full_nbytes) for s in (exact, nearest.share))
+        text += f" {size} of {of} are tensors stored exactly: a policy can make them lossy."
+    return text + tuned.left_out
+
+
+def default_of(candidates: Sequence[Candidate]) -> Candidate | None:
     """The codec's default for a training, at every save; None if it was not tried."""
     setting = Setting(Coding.safe(), 1)
-    return next((c for c in tuned.candidates if c.setting == setting), None)
+    return next((c for c in candidates if c.setting == setting), None)
 
 
 def basis(tuned: Tuned) -> str:

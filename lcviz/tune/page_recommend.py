@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from codec.inspect import DEFAULT_DISTANCE, WARNED_BEHIND
+from codec.inspect import DEFAULT_DISTANCE, WARNED_BEHIND, is_loading
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned, choose
@@ -20,24 +20,20 @@ from lcviz.ui.live_settings import own_training, run_parameters
 from lcviz.ui.settings import begin_run
 from lcviz.ui.widgets import Limits
 
-from .answer import DAY, basis, default_of, described, headline, measure_of
+from .answer import DAY, basis, default_of, described, headline, measure_of, reason
 from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
 TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "bytes a day"}
 QUESTION = "which setting should I use?"
-MEASURED = (
-    "Bytes: without bases. Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the "
-    "failure and u₀ the first one. "
-)
+MEASURED = "Distance: ‖restored − u‖ / ‖u − u₀‖, u before the failure, u₀ at first. "
 OF_FILES = "Measured before every save but the first, and at the end; the largest is drawn here."
 OF_TRAINING = (
     f"Measured at up to {FAILURES} failures, each just before the next checkpoint. 95 of 100 other "
     "failures stay below the values drawn here."
 )
 RECORDED = "recorded with python -m lcviz.record\\_example"
-USUAL_SHARE = 0.05  # of float32: the limits of bytes at first
 Candidates = tuple[Candidate, ...]
 
 
@@ -74,6 +70,8 @@ def recommendation() -> None:
             st.caption(plain(request.wrong) or request.about)
         if not request.wrong:
             working = f"Trying settings out: {100 * view.share:.0f} %"
+            if not view.share and is_loading():
+                working = "The codec is being compiled, once after it was installed"
             texts = ControlTexts("Try settings out", ":material/tune:", working)
             job.controls(view, watching, texts, bar=not recording)
 
@@ -88,7 +86,7 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     with left:
         tuned, seconds = _tuned(request, candidates)
         measure = measure_of(tuned, request.unit, seconds)
-        default = default_of(tuned)
+        default = default_of(candidates)
         if request.files is not None and default not in (None, tuned.recommended):
             st.markdown(f"The codec's default, {described(default, measure)}.")
         valid = not math.isnan(tuned.most)
@@ -96,19 +94,21 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
             if request.files is not None and tuned.recommended.distance_bound > WARNED_BEHIND:
                 widgets.error(
                     f"Too far for a restart: more than {100 * WARNED_BEHIND:g} % of what was "
-                    f"trained. Allow more bytes, or use distance={DEFAULT_DISTANCE:g}"
+                    f"trained. Allow more bytes, or save every {request.unit} with "
+                    f"distance={DEFAULT_DISTANCE:g}"
                 )
             _use(request, tuned.recommended)
         elif valid:
-            st.warning(tuned.because, icon=":material/search_off:")
-    why = tuned.because if valid and tuned.recommended else None
+            st.warning(reason(tuned, measure), icon=":material/search_off:")
+    why = reason(tuned, measure) if valid and tuned.recommended else None
     title.title(f"Tune: {headline(tuned, measure) if valid else QUESTION}", anchor=False, help=why)
     about = f"{request.about}; {how}" if how else request.about
     full = nbytes_text(candidates[0].full_nbytes)
     bases = f" In float32 a state has {full}; bases have that, too, and come on top."
     if tuned.target == "rate":
         n = (tuned.recommended or candidates[0]).n_deltas
-        bases = f" In float32 a state has {full}. A base after every {n:,} deltas is counted, too."
+        bases = f" In float32 a state has {full}. A base after every {n:,} deltas is counted"
+        bases += "." if request.files is not None else ", as a training of your own makes them."
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
     title.caption(f"{about}.{notes}", help=MEASURED + measured)
@@ -128,7 +128,7 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
         "Limit",
         targets,
         default=next(iter(targets)),
-        key=f"tune_want_{knows_loss}",
+        key=f"{request.key}_want",
         help="Of the settings that keep the limit, the one with the fewest bytes is recommended; "
         "if the limit is in bytes, the one that loses least.",
     )
@@ -138,23 +138,22 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
         words = "Seconds of an iteration"
         if request.files is not None:
             words = f"Seconds from one {request.unit} to the next"
-        seconds = widgets.checked_number(words, pace, key="tune_seconds")
-    full = candidates[0].full_nbytes
-    most = _most(target, request, full)
+        seconds = widgets.checked_number(words, pace, key=f"{request.key}_seconds")
+        # Of a long training, whose chain has bases.
+        candidates = tuple(c.with_bases for c in candidates)
+    full, settings = candidates[0].full_nbytes, request.sweep.candidate_settings
+    most = _most(target, request, candidates)
     if target == "size" and most is not None:
         most /= full
     if target == "rate" and most is not None and seconds is not None:
         most *= seconds / (DAY * full)
-    if target == "rate":  # of a long training, whose chain has bases
-        candidates = tuple(c.with_bases for c in candidates)
-    how = request.sweep.candidate_settings, request.unit
     if most is None or seconds is None:  # all settings are drawn, without a limit
-        tuned = choose(candidates, target, math.inf, *how)
+        tuned = choose(candidates, target, math.inf, settings)
         return replace(tuned, recommended=None, most=math.nan), seconds or 1.0
-    return choose(candidates, target, most, *how), seconds
+    return choose(candidates, target, most, settings), seconds
 
 
-def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
+def _most(target: str, request: SweepRequest, candidates: Candidates) -> float | None:
     """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong."""
     text = None
     if target == "rework":
@@ -164,17 +163,18 @@ def _most(target: str, request: SweepRequest, full_nbytes: int) -> float | None:
         label, unit = "Distance at most, in % of what was trained", 0.01
         limits = Limits(0.1, 100.0, 100 * DEFAULT_DISTANCE, 1.0)
     else:
-        usual = USUAL_SHARE * full_nbytes
+        default = default_of(candidates) or candidates[0]
+        usual = default.reached(target) * default.full_nbytes
         if target == "rate":
             usual *= DAY / request.usual_seconds
         name, unit = next((n, u) for n, u in UNITS.items() if usual >= u)
         label = f"Size of a checkpoint at most, in {name}"
         if target == "rate":
             label = f"Written at most, in {name} a day"
-        default = float(f"{usual / unit:.1g}")
-        limits = Limits(1e-9, 1e9, default, default / 5)
-        text = f"At first {100 * USUAL_SHARE:g} % of float32."
-    most = widgets.checked_number(label, limits, key=f"tune_{target}", text=text)
+        step = 10.0 ** math.floor(math.log10(usual / unit))
+        limits = Limits(1e-9, 1e9, float(f"{step * math.ceil(usual / unit / step):.1g}"), step)
+        text = "At first what the codec's default takes, rounded up."
+    most = widgets.checked_number(label, limits, key=f"{request.key}_{target}", text=text)
     return None if most is None else most * unit
 
 
@@ -182,7 +182,7 @@ def _use(request: SweepRequest, best: Candidate) -> None:
     """Ways to use the setting: a run on Live or Export with the files, and code."""
     setting = request.in_steps(best.setting)
     if request.files is not None:
-        st.page_link(
+        st.container(border=True, width="content").page_link(
             navigation.page("export"),
             label="Compress these files with it",
             icon=":material/compress:",

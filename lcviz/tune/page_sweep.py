@@ -63,6 +63,11 @@ class SweepRequest:
         return "step" if self.files.archive is not None else "file"
 
     @property
+    def key(self) -> str:
+        """Of the widgets of the answer: what is chosen for files is not for a training."""
+        return "tune_run" if self.files is None else "tune_files"
+
+    @property
     def usual_seconds(self) -> float:
         """From one unit to the next, until the visitor says how many."""
         return 1.0 if self.files is None else 60.0

@@ -80,7 +80,7 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     title = f"{tried}: the {len(frontier)} on the line are the best for their bytes"
     for c in best:  # a name beside the point would hide others
         point = f"{named(c.setting)}, {nbytes_text(measure.nbytes(c))}"
-        title = f"◆ {point}: the best of {tried} within the limit"
+        title = f"◆ {point}: of {tried}, the best within the limit"
     return Panel(
         title,
         sentence,
@@ -123,13 +123,15 @@ def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:
             {
                 "advised": "→" if c is best else "",
                 "setting": c.setting.text(unit),
-                f"for every {unit}": nbytes_text(c.rate * c.full_nbytes),
-                "a checkpoint": nbytes_text(c.share * c.full_nbytes),
-                f"a checkpoint, {sure}": nbytes_text(c.share_bound * c.full_nbytes),
-                "distance": percent_text(c.distance.value),
-                f"distance, {sure}": percent_text(c.distance_bound),
-                "price": _iterations(c.rework.value if c.rework else None),
+                measure.per if tuned.target == "rate" else f"for every {unit}": nbytes_text(
+                    (measure.times if tuned.target == "rate" else 1) * c.rate * c.full_nbytes
+                ),
                 f"price, {sure}": _iterations(c.rework_bound),
+                f"distance, {sure}": percent_text(c.distance_bound),
+                f"a checkpoint, {sure}": nbytes_text(c.share_bound * c.full_nbytes),
+                "a checkpoint": nbytes_text(c.share * c.full_nbytes),
+                "price": _iterations(c.rework.value if c.rework else None),
+                "distance": percent_text(c.distance.value),
             }
             for c in sorted(rows, key=lambda c: c.rate)
         ]

@@ -46,7 +46,7 @@ class Candidate:
     share_bound, distance_bound, rework_bound: what another delta or failure of a training stays
     below in 95 of 100 cases, with a budget always; if no loss is known, the largest of the series.
     full_nbytes: of all that is saved, in float32. base_nbytes: of a base. n_deltas: how many deltas
-    like these follow one.
+    like these follow one. counts_bases: whether the rate has bases, too.
     """
 
     setting: Setting
@@ -60,21 +60,20 @@ class Candidate:
     full_nbytes: int
     base_nbytes: int
     n_deltas: int
+    counts_bases: bool = False
 
     @property
     def with_bases(self) -> Candidate:
-        """The same with the mean size of all records of a long chain, its bases among them."""
-        n, base = self.n_deltas, self.base_nbytes / self.full_nbytes
-        return replace(
-            self,
-            share=(n * self.share + base) / (n + 1),
-            exact_share=n * self.exact_share / (n + 1),
-        )
+        """The same, whose rate is that of a long chain, its bases among them."""
+        return replace(self, counts_bases=True)
 
     @property
     def rate(self) -> float:
         """Share of the float32 bytes written for every iteration, or checkpoint of the series."""
-        return self.share / self.setting.interval
+        share, n = self.share, self.n_deltas
+        if self.counts_bases:
+            share = (n * share + self.base_nbytes / self.full_nbytes) / (n + 1)
+        return share / self.setting.interval
 
     def meets(self, target: str, most: float) -> bool:
         """Whether a target is met with near certainty."""

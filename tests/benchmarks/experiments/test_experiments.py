@@ -178,7 +178,7 @@ def test_a_chain_is_judged_with_caution(capsys: Capsys) -> None:
     assert main(["tune", "--own", "run.lcc", *few]) == 0
     text = capsys.readouterr().out
     assert "out are unknown" in text
-    assert f"within {100 * DEFAULT_DISTANCE:g} %, at every save" in text
+    assert f"the best with distance at most {DEFAULT_DISTANCE:g}." in text
     few[-1] = Coding.safe().coder
     assert main(["tune", "--own", "run.lcc", *few]) == 0
     lines = capsys.readouterr().out.splitlines()

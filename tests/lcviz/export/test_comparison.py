@@ -99,7 +99,7 @@ def test_distances(check_figure: Check) -> None:
     panel = distance_by_step(STEPS)
     assert check_figure(panel)["data"][0]["y"] == [0.0, 25.0, 20.0]
     assert panel.title == "Step 10 is furthest off: 25.00 % of the distance trained"
-    assert "more than 0.5." in panel.sentence
+    assert "weight is 0.5." in panel.sentence
     assert "restores to the last bit" in distance_by_step([BASE]).title
     broken = distance_by_step([BASE, replace(STEPS[1], distance=math.nan, largest=math.nan)])
     assert check_figure(broken)["data"][0]["y"][1] is None

@@ -9,7 +9,7 @@ from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import Tuned, choose
-from lcviz.tune.answer import basis, default_of, described, headline, measure_of, named
+from lcviz.tune.answer import basis, default_of, described, headline, measure_of, named, reason
 from lcviz.tune.recorded import recorded
 
 BITS = Candidate(
@@ -35,14 +35,14 @@ def test_the_recommended_one_is_the_best() -> None:
     default = replace(budget(0.015, 0.1), setting=Setting(Coding.safe(), 1))
     cheapest = budget(0.01, 0.6)
     tuned = choose((BITS, budget(0.02, 0.1), cheapest, default), "rework", 3.0)
-    assert (tuned.recommended, default_of(tuned)) == (cheapest, default)
+    assert (tuned.recommended, default_of(tuned.candidates)) == (cheapest, default)
     lost = "100 B an iteration, 100 × smaller, a crash costs at most 0.6 iterations"
     assert said(tuned) == f"budget 2 % meets the limit: {lost}"
     lost = "153 B an iteration, 65.4 × smaller, a crash costs at most 0.5 iterations"
     bits = choose((BITS, budget(0.02, 0.6)), "rework", 3.0)
     assert said(bits) == f"x = 3 bits meets the limit: {lost}"
     none = choose((BITS,), "rework", 0.1)
-    assert (said(none), default_of(none)) == ("no tested setting meets this limit", None)
+    assert (said(none), default_of(none.candidates)) == ("no tested setting meets this limit", None)
 
 
 def test_each_limit_has_its_measure() -> None:
@@ -79,6 +79,21 @@ def test_of_files() -> None:
     assert not basis(tuned)
 
 
+def test_the_reason() -> None:
+    """In the measure of the limit; if none keeps it, what the nearest one does."""
+
+    def told(target: str, most: float) -> str:
+        tuned = choose((BITS, budget(0.05, 0.04)), target, most)
+        return reason(tuned, measure_of(tuned, "iteration", 2.0))
+
+    assert told("rework", 3.0) == (
+        "Of 2 settings 2 keep this limit. Of them this one writes the fewest bytes."
+    )
+    assert told("size", 0.02) == "Of 2 settings 2 keep this limit. Of them this one loses least."
+    nearest = "x = 3 bits: 6.61 MB a day, 65.4 × smaller, a crash costs at most 0.5 iterations"
+    assert told("rate", 0.01) == f"None of 2 settings keeps this limit. The nearest is {nearest}."
+
+
 def test_few_failures_are_told() -> None:
     few = replace(BITS, distance=Mean(0.08, 0.1, 2))
     for most in (3.0, 0.1):
@@ -95,3 +110,5 @@ def test_in_words() -> None:
     never = replace(BITS, rework_bound=math.inf)
     measure = measure_of(choose((never,), "rework", 3.0), "iteration", 1.0)
     assert described(never, measure).endswith("a crash costs more than was trained")
+    hardly = replace(BITS, rework_bound=0.04)
+    assert described(hardly, measure).endswith("a crash costs less than 0.1 iterations")

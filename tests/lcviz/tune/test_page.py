@@ -29,7 +29,7 @@ from lcviz.server import jobs
 from lcviz.server.own_files import list_files, open_files
 from lcviz.text import UNITS, kept_text, nbytes_text
 from lcviz.tune import page_recommend, page_sweep
-from lcviz.tune.answer import DAY, headline, measure_of
+from lcviz.tune.answer import DAY, headline, measure_of, reason
 from lcviz.tune.recommend_figure import LIMIT
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
@@ -81,6 +81,10 @@ def said(tuned: Tuned) -> str:
     return headline(tuned, measure_of(tuned, "iteration", 1.0))
 
 
+def why(tuned: Tuned) -> str:
+    return reason(tuned, measure_of(tuned, "iteration", 1.0))
+
+
 def finished(page: Any, sweep: Sweep) -> Any:
     session.all_jobs().wait(sweep, 1, SECONDS)
     return page.run()
@@ -126,18 +130,19 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     """Headline, point, limit, table, button and code tell the best that the limit allows."""
     page, candidates = answered(source)
     files, unit = source in ("files", "chain"), UNIT_OF[source]
-    choice = page.at.segmented_control(key=f"tune_want_{not files}")
+    key = "tune_files" if files else "tune_run"
+    choice = page.at.segmented_control(key=f"{key}_want")
     if files and target == "rework":
         assert "crash" not in choice.options  # no loss is known
         return
-    page.set("segmented_control", f"tune_want_{not files}", target)
+    page.set("segmented_control", f"{key}_want", target)
     if target == "rate":
-        page.set("number_input", "tune_seconds", SECONDS_BETWEEN)
+        page.set("number_input", f"{key}_seconds", SECONDS_BETWEEN)
         candidates = tuple(c.with_bases for c in candidates)
     reached = sorted(c.reached(target) for c in candidates)
     most = (reached[len(reached) // 2 - 1] + reached[len(reached) // 2]) / 2
     full = candidates[0].full_nbytes
-    label = page.at.number_input(key=f"tune_{target}").label
+    label = page.at.number_input(key=f"{key}_{target}").label
     entry, drawn_limit = most, most
     if target == "distance":
         entry = drawn_limit = 100 * most
@@ -145,7 +150,7 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
         drawn_limit = most * full * (DAY / SECONDS_BETWEEN if target == "rate" else 1)
         (unit_nbytes,) = (n for name, n in UNITS.items() if name in label.split())
         entry = drawn_limit / unit_nbytes
-    page.set("number_input", f"tune_{target}", entry)
+    page.set("number_input", f"{key}_{target}", entry)
     page.set("toggle", "tables", True)
 
     figure = page.figure("frontier")
@@ -161,18 +166,23 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
 
     name, _, numbers = page.title.removeprefix("Tune: ").partition(" meets the limit: ")
     by_distance = files or target == "distance"
-    lost = f"distance at most {y:.2f} %" if by_distance else f"a crash costs at most {y:.1f} iter"
+    lost = f"a crash costs {f'at most {y:.1f}' if y >= 0.1 else 'less than 0.1'} iterations"
+    lost = f"distance at most {y:.2f} %" if by_distance else lost
     per = {"size": "a checkpoint at most", "rate": "a day"}
     (best,) = (c for c in candidates if c.setting.text(unit) == text)
     smaller = f"{1 / (best.share_bound if target == 'size' else best.rate):.3g} × smaller"
     told = per.get(target, f"a{'n' * (not files)} {unit}")
     assert numbers.startswith(f"{nbytes_text(x)} {told}, {smaller}, {lost}")
-    assert page.shows(f"◆ {name}, {nbytes_text(x)}: the best of ")
+    assert page.shows(f"◆ {name}, {nbytes_text(x)}: of ")
     assert kept_text(best.setting.coding) in name
     (table,) = (t.value for t in [*page.at.table, *page.at.dataframe])
     (row,) = (r for _, r in table.iterrows() if r["advised"])
     assert row["setting"] == text
-    assert row[f"for every {unit}"] == nbytes_text(best.rate * full)
+    if target == "rate":
+        assert row["a day"] == nbytes_text(x)
+    else:
+        assert row[f"for every {unit}"] == nbytes_text(best.rate * full)
+    assert row["a checkpoint"] == nbytes_text(best.share * full)
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert code == in_a_loop(best.setting)
     if files:
@@ -184,13 +194,13 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
 def test_wrong_limits_and_none_that_meets_them(answered: Callable[..., Any]) -> None:
     page, candidates = answered("model")
     assert (page.charts, page.buttons) == ({"frontier"}, ["tune-use"])
-    assert page.at.title[0].proto.help == choose(candidates, "rework", 3.0).because
-    page.set("number_input", "tune_rework", 101.0)
+    assert page.at.title[0].proto.help == why(choose(candidates, "rework", 3.0))
+    page.set("number_input", "tune_run_rework", 101.0)
     assert page.shows(":red[:material/error: Enter a number from 0.1 to 100.]")
     assert page.title == "Tune: which setting should I use?"
     assert not page.texts("warning") + page.buttons
-    page.set("number_input", "tune_rework", 0.1)
-    assert page.texts("warning") == [choose(candidates, "rework", 0.1).because]
+    page.set("number_input", "tune_run_rework", 0.1)
+    assert page.texts("warning") == [why(choose(candidates, "rework", 0.1))]
 
 
 @pytest.mark.parametrize("source", ["run", "model"])
@@ -321,7 +331,7 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     """They are answered at once; the lines keep the files' interval."""
     for i in reversed(range(40)):
         (own / f"{i}.safetensors").rename(own / f"step-{5 * i + 5}.safetensors")
-    page = tuning(**OWN, tune_distance="25")
+    page = tuning(**OWN, tune_files_distance="25")
     assert page.texts("caption")[0] == "Open 3 or more checkpoints, or a chain."
     assert not page.buttons
     page.set("text_input", "tune_own", f" {own} ")
@@ -333,14 +343,14 @@ def test_own_files(tuning: Tuning, own: Path) -> None:
     assert page.shows(f"The codec's default, {kept_text(default)}: ")
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert f"if step % {5 * best.setting.interval} == 0" in code
-    assert "for every file" in page.at.title[0].proto.help
-    page.set("number_input", "tune_distance", 90.0)
+    assert "this one writes the fewest bytes" in page.at.title[0].proto.help
+    page.set("number_input", "tune_files_distance", 90.0)
     every = choose(found.value, "distance", 0.9).recommended
     assert every is not None
     assert page.shows("Export compresses every file; this") == (every.setting.interval > 1)
     assert every.distance_bound > 0.35
     assert "Too far for a restart" in page.texts("error")[0]  # as Export says
-    page.set("number_input", "tune_distance", 30.0)
+    page.set("number_input", "tune_files_distance", 30.0)
     assert not page.texts("error")
 
 
@@ -362,7 +372,7 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
     """Intervals that they are too few for are left out, and the page says so; three are enough."""
     for name in NAMES[3:]:
         (own / name).unlink()
-    page = tuning(**OWN, tune_own=str(own), tune_distance="100")
+    page = tuning(**OWN, tune_own=str(own), tune_files_distance="100")
     of_own(page)
     page.run()
     assert page.charts == {"frontier"}
@@ -382,12 +392,12 @@ def test_own_files_with_what_no_chain_holds(tuning: Tuning, tmp_path: Path) -> N
     page = tuning(**OWN, tune_own=tmp_path)
     assert "Left out, because a chain cannot hold it: kind." in page.texts("caption")
     assert of_own(page).status == jobs.DONE
-    limit = page.run().at.number_input(key="tune_distance")
+    limit = page.run().at.number_input(key="tune_files_distance")
     assert limit.value == 100 * Coding.safe().distance  # as near as the codec's default
 
 
 def test_uploads(tuning: Tuning, own: Path) -> None:
-    page = tuning(**OWN, tune_distance="100")
+    page = tuning(**OWN, tune_files_distance="100")
     given = [(f.name, f.read_bytes(), "") for f in map(own.joinpath, NAMES[:7])]
     page.set("file_uploader", "own_upload_0", given)
     of_own(page)

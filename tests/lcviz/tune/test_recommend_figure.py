@@ -66,7 +66,7 @@ def test_rework(check_figure: Check) -> None:
     assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
     assert figure["layout"]["xaxis"]["type"] == "log"
     assert figure["layout"]["xaxis"]["ticktext"] == ["100 B", "200 B", "500 B"]
-    assert panel.title == "◆ x = 3 bits, 400 B: the best of 5 settings tried within the limit"
+    assert panel.title == "◆ x = 3 bits, 400 B: of 5 settings tried, the best within the limit"
     assert "Not drawn: 1 that cost more than 25 iterations after a crash" in panel.sentence
     assert panel.table["price"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
     assert panel.table["price, 95 of 100 below"].tolist() == ["not reached", "6.00", "1.50", "0.75"]
