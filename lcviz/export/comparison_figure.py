@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
 from lcviz.text import nbytes_text, percent_text, plain, plural, step_text
-from lcviz.ui.charts import KEPT, OTHER, RESTORED, Panel, base_figure
+from lcviz.ui.charts import KEPT, OTHER, RESTORED, Panel, base_figure, bytes_axis
 
 from .comparison import EXACTLY, LOSSY, ComparedStep, TensorError, totals
 
@@ -26,8 +26,8 @@ _SIZES: tuple[tuple[str, tuple[str, str, str | None], str, str], ...] = (
 
 
 def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
-    """Bytes of every step: in float32, its file, that file zipped, and its record. Log scale."""
-    figure = _by_step(steps, "bytes (log scale)")
+    """Bytes of every step: in float32, its file, that file zipped, and its record."""
+    figure = _by_step(steps, "bytes")
     columns: dict[str, list[Any]] = {
         "step": [c.step for c in steps],
         "file": [c.source for c in steps],
@@ -40,7 +40,7 @@ def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
             is_marked, named = len(points) <= MOST_MARKED, i / (len(_SIZES) - 1)
             figure.add_trace(line(name, look, points, is_marked, "%{y:,} bytes", named))
     columns["record, % of float32"] = [round(100 * c.nbytes / c.full_nbytes, 3) for c in steps]
-    figure.update_yaxes(type="log", dtick=1, tickformat=",")
+    figure.update_yaxes(**bytes_axis([f for c in steps for f in (c.full_nbytes, c.nbytes)]))
     sums = totals(steps)
     sizes = ((sums.full, "in float32"), (sums.files, "as files"), (sums.zipped, "as zipped files"))
     sizes_text = ", ".join(f"{nbytes_text(n)} {what}" for n, what in sizes if n is not None)

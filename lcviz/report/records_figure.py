@@ -9,7 +9,7 @@ import pandas as pd
 
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BAD, KEPT, Panel, base_figure
+from lcviz.ui.charts import BAD, KEPT, Panel, base_figure, bytes_axis
 
 from .figure_parts import MAX_POINTS, STEP, decades, step_range, thinned
 
@@ -30,7 +30,7 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     by_mark: dict[str, list[RecordFacts]] = {mark: [] for mark in MARKS}
     for record in records:
         by_mark[_mark(record)].append(record)
-    figure = base_figure(STEP, "bytes (log scale)", HEIGHT)
+    figure = base_figure(STEP, "bytes", HEIGHT)
     for mark, marked in by_mark.items():
         if marked:
             colour, symbol = MARKS[mark]
@@ -52,7 +52,7 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     first, last = records[0].entry.step, records[-1].entry.step
     figure.update_xaxes(range=step_range(first, last))
     limits = decades(min(sizes), max(sizes) + 1)
-    figure.update_yaxes(type="log", range=limits, dtick=1, tickformat=",")
+    figure.update_yaxes(range=limits, **bytes_axis(sizes))
     alt = "Bytes of each record, by step."
     table = partial(records_table, records)
     title, sentence = _texts(records, by_mark)

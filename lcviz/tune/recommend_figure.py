@@ -46,7 +46,7 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
     y = "distance, %" if by_distance else "price of a crash in iterations"
     figure = base_figure(x, f"{y}, {measure.sure}", HEIGHT)
     figure.update_layout(hovermode="closest")
-    bytes_axis(figure, [measure.nbytes(c) for c in drawn])
+    figure.update_xaxes(**bytes_axis([measure.nbytes(c) for c in drawn]))
     if by_distance:
         figure.update_yaxes(type="log", dtick="D2", tickformat="~g")
     else:

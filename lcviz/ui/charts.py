@@ -114,14 +114,14 @@ def write_at(
     )
 
 
-def bytes_axis(figure: go.Figure, nbytes: Sequence[float]) -> None:
-    """A logarithmic axis below for these bytes, none of them 0, with units at its ticks."""
+def bytes_axis(nbytes: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic axis for these bytes, none of them 0, with units at its ticks."""
     lowest, highest = (math.floor(math.log10(f(nbytes, default=1))) for f in (min, max))
     firsts = (1, 2, 5) if highest - lowest < 2 else (1,)
     ticks = [n * 10.0**decade for decade in range(lowest, highest + 1) for n in firsts]
     units = [next((u for u in UNITS.items() if t >= u[1]), ("B", 1.0)) for t in ticks]
     texts = [f"{t / size:g} {name}" for t, (name, size) in zip(ticks, units, strict=True)]
-    figure.update_xaxes(type="log", tickvals=ticks, ticktext=texts)
+    return {"type": "log", "tickvals": ticks, "ticktext": texts}
 
 
 def inked_figure(figure: go.Figure, theme: str) -> go.Figure:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,24 @@ def test_without_numba_nothing_is_loaded(fresh: None, monkeypatch: Patch) -> Non
     assert not twins.takes_compiled()
     assert warmup._beside.thread is None
     assert not warmup.is_too_slow(10**12)  # no better way will come
+
+
+def test_nobody_compiles_beside_a_compiler(fresh: None, monkeypatch: Patch) -> None:
+    """Two take longer than one."""
+    order: list[str] = []
+    compiled = threading.Event()
+    beside = threading.Thread(target=lambda: compiled.wait(60) and order.append("beside"))
+    monkeypatch.setattr(warmup._beside, "pid", os.getpid())
+    monkeypatch.setattr(warmup._beside, "thread", beside)
+    monkeypatch.setattr(warmup, "_call_all", lambda: order.append("here"))
+    beside.start()
+    here = threading.Thread(target=codec.warm_up)
+    here.start()
+    here.join(0.2)
+    assert (order, warmup.is_loading()) == ([], True)
+    compiled.set()
+    here.join()
+    assert order == ["beside", "here"]
 
 
 def test_no_process_is_no_error(

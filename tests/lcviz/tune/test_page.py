@@ -280,6 +280,17 @@ def test_a_recording_at_first(tuning: Tuning, held: threading.Event, monkeypatch
     assert page.texts("caption")[0].startswith("The example: ")
 
 
+def test_a_compiler_is_waited_for(tuning: Tuning, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(page_recommend, "is_loading", lambda: True)
+    go_on = threading.Event()
+    monkeypatch.setattr(Sweep, "try_out", lambda *_: go_on.wait(SECONDS) and recorded())
+    page = tuning(**MODEL)
+    assert page.shows("The codec is being compiled, once after it was installed")
+    monkeypatch.setattr(page_recommend, "is_loading", lambda: False)
+    assert page.run().shows("Trying settings out: 0 %")
+    go_on.set()
+
+
 def test_what_was_stopped_does_not_begin_again(tuning: Tuning, held: threading.Event) -> None:
     sweep = of_run(session.all_runs().example())
     page = tuning()
