@@ -86,7 +86,7 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     with left:
         tuned, seconds = _tuned(request, candidates)
         measure = measure_of(tuned, request.unit, seconds)
-        default = default_of(candidates)
+        default = default_of(tuned.candidates)
         if request.files is not None and default not in (None, tuned.recommended):
             st.markdown(f"The codec's default, {described(default, measure)}.")
         valid = not math.isnan(tuned.most)

@@ -29,7 +29,7 @@ from lcviz.server import jobs
 from lcviz.server.own_files import list_files, open_files
 from lcviz.text import UNITS, kept_text, nbytes_text
 from lcviz.tune import page_recommend, page_sweep
-from lcviz.tune.answer import DAY, headline, measure_of, reason
+from lcviz.tune.answer import DAY, default_of, described, headline, measure_of, reason
 from lcviz.tune.recommend_figure import LIMIT
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
@@ -186,6 +186,11 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     (code,) = (c.value for c in page.unfold("own-training").at.code)
     assert code == in_a_loop(best.setting)
     if files:
+        tuned = choose(candidates, target, most)
+        default, measure = default_of(candidates), measure_of(tuned, unit, SECONDS_BETWEEN)
+        assert default is not None
+        told = f"The codec's default, {described(default, measure)}."
+        assert page.shows(told) == (default is not best)
         link = dict(parse_qsl(page.at.get("page_link")[0].proto.query_string))
         expected = in_url(best.setting.coding, "export_") | {"export_source": "Files of mine"}
         assert link == expected
