@@ -191,7 +191,7 @@ def test_the_guide_covers_nothing_on_a_phone(opened: Callable[..., Page]) -> Non
         assert page.evaluate(COVERED) == ""
         act()
     page.get_by_role("button", name="2", exact=True).tap()
-    expect(ask).to_contain_text("4 of 5: Press a coloured pixel")
+    expect(ask).to_contain_text("4 of 5: Press a pixel")
     page.locator("[data-place=weights] .map").tap(position={"x": 30, "y": 30})
     expect(ask).to_contain_text("5 of 5: Press")
     drawn(page)

@@ -42,7 +42,7 @@ const GESTURES = [
   },
   {
     on: ({ setting }) => (!setting.carries ? "keep" : slotsOf(setting) > 1 ? "weights" : "buckets"),
-    ask: ({ setting }) => `${again(setting)}${slotsOf(setting) > 1 ? "Press" : "Press 2 beside x, then press"} a coloured pixel in picture 1.`,
+    ask: ({ setting }) => `${again(setting)}${slotsOf(setting) > 1 ? "Press" : "Press 2 beside x, then press"} a pixel in picture 1.`,
     done: ({ setting, chosen }, began) => setting.carries && slotsOf(setting) > 1 && chosen > began.chosen,
     told: "One weight, everywhere: its bar in 2, its code word in 4, its stairs below 1.",
     see: "weight",

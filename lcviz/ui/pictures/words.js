@@ -65,7 +65,7 @@ function withTerms(data) {
 function lostWork({ price, unsaved, step }, name) {
   if (price === null) return { verb: "loses", price: "the run", more: `: the model restored from step ${step} has no finite loss` };
   if (price < 0.05) return { verb: "costs", price: quantity(name, price, "less than 0.1 iterations"), more: "" };
-  const rough = roughly(price);
+  const rough = Math.min(roughly(price), step + unsaved || Infinity); // nothing costs more than was trained
   return { verb: "costs about", price: quantity(name, price, iterationsText(rough)), more: notSavedText(unsaved, rough) };
 }
 

@@ -67,13 +67,14 @@ function drawRestart(page, body, controls) {
     const last = every[whole].track[i];
     const near = Math.abs(y(now) - y(last)) < 13;
     const [up, down] = near ? (y(now) <= y(last) ? [-6, 8] : [8, -6]) : [0, 0];
+    const below = Math.max(y(now) + up, y(last) + down, 118) - 118; // they would stand on the axis
     each(
       marks,
-      [[crashed ? "✕ gone" : "u", y(now) + up, "var(--ink)"], ["ũ track", y(last) + down, "var(--restored)"]],
+      [[crashed ? "✕ gone" : "u", y(now) + up - below, "var(--ink)"], ["ũ track", y(last) + down - below, "var(--restored)"]],
       () => make("text"),
       (text, [label, top, fill]) => {
         text.textContent = label;
-        set(text, { x: x(state.at) + 9, y: Math.min(top + 4, 122), style: `fill: ${fill}`, "font-weight": 700 });
+        set(text, { x: x(state.at) + 9, y: top + 4, style: `fill: ${fill}`, "font-weight": 700 });
       },
     );
   });
