@@ -92,9 +92,10 @@ def _chain(package: Package, receipt: Receipt, equal_to: str, warning: str) -> N
         f"{nbytes_text(package.full_nbytes)}.",
     )
     # As bytes: a file made only at a click may be deleted before the browser has it.
+    whole = everything(package, receipt)
     _download(
-        "Download everything",
-        everything(package, receipt),
+        f"Download everything ({nbytes_text(len(whole))})",
+        whole,
         f"{package.name}.zip",
         "download-all",
         "folder_zip",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codec import Coding
+from codec.inspect import WARNED_BEHIND
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.tuner import Tuned
@@ -38,7 +39,8 @@ class Measure:
     def nbytes_text(self, candidate: Candidate) -> str:
         """As "53 B an iteration, 150 × smaller"."""
         smaller = 1 / max(self.share(candidate), 1e-9)
-        return f"{nbytes_text(self.nbytes(candidate))} {self.per}, {smaller:.3g} × smaller"
+        times = f"{smaller:,.0f}" if smaller > 100 else f"{smaller:.3g}"
+        return f"{nbytes_text(self.nbytes(candidate))} {self.per}, {times} × smaller"
 
     def loss(self, candidate: Candidate) -> float:
         """A bound: the distance in %, or the price of a crash in iterations."""
@@ -47,15 +49,16 @@ class Measure:
         return candidate.rework_bound or 0.0
 
     def loss_text(self, candidate: Candidate) -> str:
-        """As "a crash costs at most 0.5 iterations"."""
+        """As "95 of 100 crashes cost at most 0.5 iterations"."""
         if self.by_distance:
-            return f"distance at most {percent_text(candidate.distance_bound)}"
+            cases = "" if candidate.rework is None else " in 95 of 100 cases"
+            return f"distance at most {percent_text(candidate.distance_bound)}{cases}"
         price = self.loss(candidate)
         if not math.isfinite(price):
-            return "a crash costs more than was trained"
+            return "some crashes cost more than was trained"
         if price < LEAST_PRICE:
-            return f"a crash costs less than {LEAST_PRICE:g} iterations"
-        return f"a crash costs at most {price:.1f} iterations"
+            return f"95 of 100 crashes cost less than {LEAST_PRICE:g} iterations"
+        return f"95 of 100 crashes cost at most {price:.1f} iterations"
 
 
 def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
@@ -77,7 +80,10 @@ def headline(tuned: Tuned, measure: Measure) -> str:
     """What to use, what it writes, and what it loses."""
     if tuned.recommended is None:
         return "no tested setting meets this limit"
-    return described(tuned.recommended, measure, " meets the limit")
+    verb = " meets the limit"
+    if tuned.recommended.rework is None and tuned.recommended.distance_bound > WARNED_BEHIND:
+        verb += ", too far off for a restart"
+    return described(tuned.recommended, measure, verb)
 
 
 def reason(tuned: Tuned, measure: Measure) -> str:
@@ -111,7 +117,7 @@ def basis(tuned: Tuned) -> str:
     n = best.distance.n if best else max(c.distance.n for c in tuned.candidates)
     if n >= FAILURES or tuned.candidates[0].rework is None:
         return ""
-    return f" This rests on {plural(n, 'failure')}: the fewer, the wider is the margin."
+    return f" This rests on {n} crashes alone: with more, bounds come closer."
 
 
 def named(setting: Setting) -> str:
@@ -128,7 +134,7 @@ def named(setting: Setting) -> str:
 
 
 def described(candidate: Candidate, measure: Measure, verb: str = "") -> str:
-    """As "x = 3 bits meets the limit: 53 B an iteration, a crash costs at most 0.5 iterations".
+    """As "x = 3 bits meets the limit: 53 B an iteration, 95 of 100 crashes cost …".
 
     verb: a verb phrase, with the blank before it.
     """

@@ -27,11 +27,14 @@ from .recorded import SWEEP, recorded
 
 TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "bytes a day"}
 QUESTION = "which setting should I use?"
-MEASURED = "Distance: ‖restored − u‖ / ‖u − u₀‖, u before the failure, u₀ at first. "
-OF_FILES = "Measured before every save but the first, and at the end; the largest is drawn here."
+OF_FILES = (
+    "Distance: ‖restored − u‖ / ‖u − u₀‖, u a checkpoint and u₀ the first one. Measured at every "
+    "save but the first; the largest is drawn here."
+)
 OF_TRAINING = (
-    f"Measured at up to {FAILURES} failures, each just before the next checkpoint. 95 of 100 other "
-    "failures stay below the values drawn here."
+    f"Distance: ‖restored − u‖ / ‖u − u₀‖, u before the crash and u₀ at first. Measured at up to "
+    f"{FAILURES} crashes, each just before the next checkpoint. 95 of 100 others stay below the "
+    "values drawn here."
 )
 RECORDED = "recorded with python -m lcviz.record\\_example"
 Candidates = tuple[Candidate, ...]
@@ -104,14 +107,18 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     title.title(f"Tune: {headline(tuned, measure) if valid else QUESTION}", anchor=False, help=why)
     about = f"{request.about}; {how}" if how else request.about
     full = nbytes_text(candidates[0].full_nbytes)
-    bases = f" In float32 a state has {full}; bases have that, too, and come on top."
+    bases = f" In float32 a state has {full}; so has the base that a chain begins with."
+    best = tuned.recommended or candidates[0]
     if tuned.target == "rate":
-        n = (tuned.recommended or candidates[0]).n_deltas
-        bases = f" In float32 a state has {full}. A base after every {n:,} deltas is counted"
+        bases = f" In float32 a state has {full}. A day has a base after {best.n_deltas:,} deltas"
         bases += "." if request.files is not None else ", as a training of your own makes them."
+    elif request.files is not None:
+        n = len(request.files.steps)
+        total = nbytes_text(best.base_nbytes + (n - 1) * best.rate * best.full_nbytes)
+        bases = f" In float32 a state has {full}; all {n} take {total}, with the base."
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
-    title.caption(f"{about}.{notes}", help=MEASURED + measured)
+    title.caption(f"{about}.{notes}", help=measured)
     with right:
         widgets.show(frontier_panel(tuned, measure, request.unit), "frontier")
 

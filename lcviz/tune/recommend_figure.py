@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -87,14 +87,14 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
         figure,
         "Each tried setting as a point, bytes to the right, what a crash costs upwards, with the "
         "line of the Pareto frontier and a dashed line at the limit.",
-        frontier_table(tuned, measure, unit),
+        candidates_table(tuned, measure),
     )
 
 
 def _draw_limit(
     figure: go.Figure, tuned: Tuned, drawn: Sequence[Candidate], measure: Measure
 ) -> None:
-    """A line across the picture at the limit, named where no setting can be: at the lower left."""
+    """A line across the picture at the limit, with its name."""
     of_bytes = tuned.target in ("size", "rate")
     sizes, losses = ([f(c) for c in drawn] for f in (measure.nbytes, lambda c: _height(c, measure)))
     if of_bytes:
@@ -106,37 +106,32 @@ def _draw_limit(
         x, y = [min(sizes), max(sizes)], [most, most]
     figure.add_scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
     anchor = "middle" if of_bytes else "top"
-    write_at(figure, x[0], y[0], LIMIT, left=of_bytes, apart=4, anchor=anchor)
+    at = y[1] if of_bytes else y[0]  # where no setting that keeps the limit can be
+    write_at(figure, x[0], at, LIMIT, left=of_bytes, apart=4, anchor=anchor)
 
 
-def frontier_table(tuned: Tuned, measure: Measure, unit: str) -> pd.DataFrame:
-    """The Pareto frontier of bytes, distance and rework, and the recommended setting.
-
-    Columns are means and bounds.
-    """
+def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:
+    """All settings by rising bytes: what is drawn of them first, then other bounds and means."""
     sure = measure.sure
-    best = tuned.recommended
-    rows = [c for c in tuned.candidates if c in tuned.frontier or c is best]
-    knows_loss = any(c.rework is not None for c in rows)
-    table = pd.DataFrame(
-        [
-            {
-                "advised": "→" if c is best else "",
-                "setting": c.setting.text(unit),
-                measure.per if tuned.target == "rate" else f"for every {unit}": nbytes_text(
-                    (measure.times if tuned.target == "rate" else 1) * c.rate * c.full_nbytes
-                ),
-                f"price, {sure}": _iterations(c.rework_bound),
-                f"distance, {sure}": percent_text(c.distance_bound),
-                f"a checkpoint, {sure}": nbytes_text(c.share_bound * c.full_nbytes),
-                "a checkpoint": nbytes_text(c.share * c.full_nbytes),
-                "price": _iterations(c.rework.value if c.rework else None),
-                "distance": percent_text(c.distance.value),
-            }
-            for c in sorted(rows, key=lambda c: c.rate)
-        ]
-    )
-    return table if knows_loss else table.drop(columns=["price", f"price, {sure}"])
+    drawn = f"bytes {measure.per}"
+    bounds = {
+        f"price, {sure}": lambda c: _iterations(c.rework_bound),
+        f"distance, {sure}": lambda c: percent_text(c.distance_bound),
+    }
+    columns: dict[str, Callable[[Candidate], str]] = {
+        "advised": lambda c: "→" if c is tuned.recommended else "",
+        "setting": lambda c: named(c.setting),
+        drawn: lambda c: nbytes_text(measure.nbytes(c)),
+        **dict(sorted(bounds.items(), reverse=not measure.by_distance)),
+        f"a checkpoint, {sure}": lambda c: nbytes_text(c.share_bound * c.full_nbytes),
+        "a checkpoint, mean": lambda c: nbytes_text(c.share * c.full_nbytes),
+        "price, mean": lambda c: _iterations(c.rework.value if c.rework else None),
+        "distance, mean": lambda c: percent_text(c.distance.value),
+    }
+    if tuned.candidates[0].rework is None:
+        columns = {name: text for name, text in columns.items() if "price" not in name}
+    rows = sorted(tuned.candidates, key=measure.nbytes)
+    return pd.DataFrame({name: list(map(text, rows)) for name, text in columns.items()})
 
 
 def _iterations(rework: float | None) -> str:

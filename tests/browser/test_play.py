@@ -117,7 +117,7 @@ def test_the_first_minute(opened: Callable[..., Page]) -> None:
     expect(ask).to_contain_text("That was all")
     drawn(page)
     assert sheets(page) == 1
-    told_on_paper = re.compile("^At .+B per checkpoint.+TOPN after")
+    told_on_paper = re.compile("^Four ways .+ At .+B per checkpoint.+TOPN after")
     expect(page.locator("#handout-race")).to_have_text(told_on_paper)
     page.locator("[data-guide=skip]").click()
     page.goto(page.url.partition("#")[0])

@@ -10,7 +10,7 @@ def test_an_answer_at_once(tab: MakeTab) -> None:
     visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
     expecting(page.get_by_text("recorded with")).to_have_count(0)  # this server's own is there
-    told = r"^Tune: .+ meets the limit: .+B an iteration, a crash costs at most \d"
+    told = r"^Tune: .+ meets the limit: .+B an iteration, .+ smaller, 95 of 100 crashes cost .+ \d"
     title = visitor.title(re.compile(told))
     frontier = visitor.figure("frontier")
     for seen in (title, frontier, page.get_by_text("Try settings out on")):

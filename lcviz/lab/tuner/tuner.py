@@ -116,8 +116,8 @@ def _left_out(candidates: Sequence[Candidate], candidate_settings: Sequence[Sett
     too_long = {s.interval for s in missing if not s.coding.budget}
     sentences = ""
     if too_long:
-        saves = " or ".join(f"every {interval}" for interval in sorted(too_long))
-        sentences = f" Saves at {saves} are left out: this series is too short for them."
+        intervals = " or ".join(map(str, sorted(too_long)))
+        sentences = f" Intervals of {intervals} are left out: this series is too short for them."
     if n := sum(setting.interval not in too_long for setting in missing):
         settings_are = "1 setting is" if n == 1 else f"{n} settings are"
         sentences += f" {settings_are} left out: the budget is too small, or this series too short."

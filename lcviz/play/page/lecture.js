@@ -20,6 +20,7 @@ if (GIVEN.recorded) {
 // Where each δ is the change since the last checkpoint.
 const WITHOUT_TRACK = {
   weights: "A checkpoint is what a training restarts from after a crash. Here δ is the difference since the last checkpoint. Orange weights move up, blue ones down. Grey weights stay as they are.",
+  loss: "Both curves are losses on digits that the training never sees. A restart would load a model that lacks what each checkpoint left out: no later one makes up for it.",
   weight: "It is lost. Each δ holds the changes since the last checkpoint alone, so no later one makes up for what was left out. Kept for next time, it would be in the next δ.",
 };
 
@@ -89,16 +90,23 @@ class Lecture {
     const { slides } = this;
     this.unfit();
     this.at = Math.min(Math.max(this.at + by, 0), slides.length - 1);
-    const [name, question, sentence, speaker = ""] = slides[this.at];
+    const [name, question] = slides[this.at];
     const isRace = name === "race";
     if (!isRace) this.undo();
     this.card = this.find(name);
     this.card.classList.add("shown-slide");
     this.bar.querySelector("h1").textContent = question;
-    this.bar.querySelector("p").textContent = `${explained(name, sentence)} ${worker ? speaker : ""}`;
+    this.explain();
     this.bar.querySelector("[data-lecture=place]").textContent = `${this.at + 1} of ${slides.length}`;
     if (isRace && this.card.hidden) this.crash();
     this.fit();
+  }
+
+  /** What the slide shows, as the training is saved now. */
+  explain() {
+    const [name, , sentence, speaker = ""] = this.slides[this.at];
+    const now = explained(name, sentence);
+    this.bar.querySelector("p").textContent = `${now} ${worker && now === sentence ? speaker : ""}`;
   }
 
   /** Make the slide as large as the screen lets it be. */
@@ -106,7 +114,6 @@ class Lecture {
     const { card } = this;
     if (!card) return;
     const [{ clientWidth: width, clientHeight: height }, natural] = [card.parentElement, card.classList.contains("wide") ? 1.5 * CARD : CARD];
-    this.fitHeadline();
     // Drawn narrower, a flat picture and its words become larger.
     let zoom = 0;
     for (let drawnFor = natural; drawnFor >= NARROWEST * natural; drawnFor -= 20) {
@@ -122,6 +129,7 @@ class Lecture {
       set(card, { "data-higher": Math.max(higher, 0) });
       drawPictures();
     }
+    this.fitHeadline();
   }
 
   /** Enlarge the headline as far as the column has room. */

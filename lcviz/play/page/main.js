@@ -97,6 +97,7 @@ function finishDrawing() {
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => writeAddress(state, entry()), 300);
+  if (lecture.on) lecture.explain();
   if (lectureIsDue) lecture.begin();
   else if (lecture.on && !card("race").hidden && lecture.card === card("race")) lecture.fit();
   lectureIsDue = false;
@@ -141,7 +142,8 @@ listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
   find("handout-link").textContent = isLocal ? "" : location.href;
-  find("handout-race").textContent = card("race").hidden ? "" : plain(inCard("race", ".text")?.written ?? ""); // its picture has no room
+  // The picture of the race has no room.
+  find("handout-race").textContent = card("race").hidden ? "" : `${card("race").dataset.sentence} ${plain(inCard("race", ".text")?.written ?? "")}`;
   // As large as one page lets it be.
   for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {
     board.style.setProperty("--zoom", zoom.toFixed(2));

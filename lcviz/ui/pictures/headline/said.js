@@ -37,7 +37,7 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
   const reads = readsBlock(facts);
   const sign = { "costs about": "≈ ", "costs more than": "> " }[lost?.verb ?? ""] ?? "";
-  const consequences = [reads, lost && { value: sign + capital(lost.price), label: `${lost.when} ${sign ? "costs" : lost.verb}${lost.more.replace(" of them", "")}` }];
+  const consequences = [reads, lost && { value: sign + capital(lost.price.replace("less than", "<")), label: `${lost.when} ${sign ? "costs" : lost.verb}${lost.more.replace(" of them", "")}` }];
   return {
     title: "Size",
     about: "",

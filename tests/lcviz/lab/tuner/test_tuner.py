@@ -238,7 +238,7 @@ def test_intervals_that_the_series_is_too_short_for(tmp_path: Path) -> None:
     own = OwnSeries([tmp_path])
     found = tune(own, "distance", 9, few)
     assert [c.setting.interval for c in found.candidates] == [1, 2]
-    told = "Saves at every 5 or every 10 are left out: this series is too short for them."
+    told = "Intervals of 5 or 10 are left out: this series is too short for them."
     assert told in found.left_out
     assert told in choose(found.candidates, "distance", 1e-9, few).left_out
     assert tune(own, "distance", 9, few[:2]).left_out == ""
@@ -266,7 +266,7 @@ def test_budgets_that_fail_are_not_blamed_on_the_series_alone(own: OwnSeries) ->
     bits = settings((2,), intervals=(1, 40))
     budget = settings((), (1e-4,), (2,), **UNIFORM)
     assert tune(own, "distance", 9, bits + budget).left_out == (
-        " Saves at every 40 are left out: this series is too short for them."
+        " Intervals of 40 are left out: this series is too short for them."
         " 1 setting is left out: the budget is too small, or this series too short."
     )
 
