@@ -106,8 +106,10 @@ def _draw_limit(
         x, y = [min(sizes), max(sizes)], [most, most]
     figure.add_scatter(name=LIMIT, x=x, y=y, mode="lines", line=_LIMIT, hoverinfo="skip")
     anchor = "middle" if of_bytes else "top"
-    at = y[1] if of_bytes else y[0]  # where no setting that keeps the limit can be
-    write_at(figure, x[0], at, LIMIT, left=of_bytes, apart=4, anchor=anchor)
+    if of_bytes and tuned.recommended:  # at the end that is further from the diamond
+        best = math.log1p(_height(tuned.recommended, measure))
+        y.sort(key=lambda end: -abs(math.log1p(end) - best))
+    write_at(figure, x[0], y[0], LIMIT, left=of_bytes, apart=4, anchor=anchor)
 
 
 def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:

@@ -60,12 +60,12 @@ function withTerms(data) {
 
 /**
  * The estimated price of a crash: what it does, its price, and what else is to say.
- * @param {Cost} cost @param {string} name of its number
+ * @param {Cost} cost @param {string} name of its number @param {number} [most] iterations that were trained
  */
-function lostWork({ price, unsaved, step }, name) {
+function lostWork({ price, unsaved, step }, name, most = Infinity) {
   if (price === null) return { verb: "loses", price: "the run", more: `: the model restored from step ${step} has no finite loss` };
   if (price < 0.05) return { verb: "costs", price: quantity(name, price, "less than 0.1 iterations"), more: "" };
-  const rough = Math.min(roughly(price), step + unsaved || Infinity); // nothing costs more than was trained
+  const rough = Math.min(roughly(price), most);
   return { verb: "costs about", price: quantity(name, price, iterationsText(rough)), more: notSavedText(unsaved, rough) };
 }
 

@@ -101,7 +101,7 @@ function crashTexts({ cost, when, raced }, step, name) {
     const price = quantity(name, raced.rework, iterationsText(raced.rework));
     return { when: which, verb: raced.capped ? "costs more than" : "costs", price, more: notSavedText(cost?.unsaved ?? 0, raced.rework) };
   }
-  return cost && { when: which, ...lostWork(cost, name) };
+  return cost && { when: which, ...lostWork(cost, name, when === "then" ? step : Infinity) };
 }
 
 /** What a restart would make of held-out examples. @param {HeadlineFacts} facts */
