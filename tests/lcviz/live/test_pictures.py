@@ -344,6 +344,9 @@ def test_headline(finished_runs: MakeRun, retry: Retry) -> None:
     ]
     assert blocks[3] == ("81.25 %", "read by a restart, live 87.50 %")
     assert blocks[4][1].startswith("a crash now costs")
+    then = {"when": "then", "cost": {"price": 9.6, "unsaved": 0, "step": 6}, "raced": None}
+    told = check(headline(shown, saved, status, then, reads, untried))["consequences"][1]
+    assert as_read(told["value"]) == f"≈ {shown.step} iterations"  # not more than was trained
     assert data["status"] == "iteration 6 of 6, finished"
     assert data["kept"] is None
     full, nbytes = 31_400 * len(saved), sum(c.nbytes for c in saved)
