@@ -57,8 +57,8 @@ The scheme
     record_nbytes      bytes that a delta of a dry run would take on disk
     sealed_nbytes      bytes of a record of any arrays
     History            when a `Checkpointer` makes the next base
-    is_loading         whether numpy still does the work of the kernels
-    MOST_PLAIN         the most values of an alphabet with a context code made in numpy
+    is_loading         whether kernels can be loaded and are not yet
+    MOST_PLAIN         the most values for which numpy alone makes a context code
     STAGES             the stages of a save, in order, whose seconds a report has
 
 Records and chains

@@ -96,7 +96,7 @@ class Tune(Experiment):
         series, parts = series_of(options, model, seed), 1 + options.check
         answer = tune(series, target, most, candidates, part(progress, 0, parts))
         rows = [
-            {"kind": "candidate"}
+            {"left_out": answer.left_out, "kind": "candidate"}
             | _row(c, unit)
             | {"on_frontier": c in answer.frontier, "recommended": c is answer.recommended}
             for c in answer.candidates
@@ -134,7 +134,9 @@ class Tune(Experiment):
             ]
             parts.append(f"{titled(model, seed)}\n\n{table([*head, 'setting'], lines)}")
             target, most = options.target
-            parts.append(f"→ the best with {target} at most {most:g}.\n")
+            best = "→ the best" if any(r["recommended"] for r in trial_rows) else "None"
+            left_out = trial_rows[0]["left_out"]
+            parts.append(f"{best} with {target} at most {most:g}.{left_out}\n")
             if checks := [r for r in trial_rows if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.3g}" for r in checks)

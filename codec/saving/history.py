@@ -56,7 +56,7 @@ class History:
         return written.work >= self.most_work(layout)
 
     def most_work(self, layout: Layout) -> float:
-        """The work of all deltas after a base, see `Delta.work`, that makes the next base due.
+        """The `Delta.work` since a base at which the next one is due; inf without `restore_work`.
 
         layout: of the track.
         """

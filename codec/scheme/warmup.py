@@ -165,7 +165,7 @@ def wait_for(nbytes: int) -> None:
 
 
 def is_loading() -> bool:
-    """Whether numpy still does the work of kernels that can be loaded, or compiled."""
+    """Whether kernels can be loaded, or compiled, and are not yet: numpy does their work."""
     return not twins.takes_compiled() and can_load()
 
 

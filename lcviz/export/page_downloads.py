@@ -137,7 +137,7 @@ def _choose_step(package: Package) -> int:
 
 def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
     """The download of one step."""
-    text = f"Step {restored.step}, as a restart would load it, read back bit for bit."
+    text = f"The tensors of step {restored.step} were read back bit for bit."
     if restored.loss is not None:
         live = f", live {live_loss:.6f}" if live_loss is not None else ""
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
@@ -176,8 +176,8 @@ def _commands(package: Package, receipt: Receipt, step: int, loading: str) -> No
     without, project, check = st.tabs(["Without lcviz", "With lcviz", "Check the receipt"])
     with without:
         st.markdown(
-            "Any step, in the unpacked folder of *Download everything*. NumPy alone is enough; "
-            "with the other two packages the reader also checks every digest:"
+            "In the unpacked folder of *Download everything*. NumPy alone is enough; with blake3 "
+            "and xxhash the reader also checks every digest:"
         )
         install = install_command(receipt, ("numpy", "blake3", "xxhash"))
         _code(f"{install}\n{reader_command(package, step)}", "bash")

@@ -274,7 +274,7 @@ def _problems_of_settings(receipt: Receipt, written: Sequence[tuple[str, Coding]
 
 
 def _coding(receipt: Receipt) -> Coding:
-    """The codec's settings. Raises KeyError, TypeError or SettingsError if they are none."""
+    """The codec's settings. Raises KeyError, TypeError or SettingsError if one is wrong."""
     return Coding(**{key: receipt["settings"][key] for key in Coding().header()})
 
 

@@ -124,7 +124,7 @@ def start_button(form: Form, label: str) -> str | None:
 def begin_button(label: str, form: Form, instead_of: Run | None = None, **how: Any) -> str | None:
     """A button that begins a run and shows it. Returns the error if the run cannot start.
 
-    how: as for `widgets.button`.
+    instead_of: the run that it ends. how: as for `widgets.button`.
     """
     problems: list[str] = []
     begin = lambda: problems.append(create_run(form, instead_of))  # noqa: E731

@@ -14,16 +14,16 @@ from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
 
 DAY = 86_400  # seconds
-LEAST_PRICE = 0.1  # iterations: what is told of a crash
+LEAST_PRICE = 0.1  # iterations: the least that is told of a crash
 
 
 @dataclass(frozen=True)
 class Measure:
     """What the page says of a setting, in the headline, the picture and the limit alike.
 
-    share: the bytes of a setting, of those in float32. times: how often they are written. per: what
-    they are counted for, as "an iteration". by_distance: whether a setting's loss is its distance,
-    not the price of a crash. sure: what a bound means.
+    share: a checkpoint's bytes, of those in float32. times: how many units `per` has, such as
+    iterations a day; 0 if only the checkpoint counts. per: as "an iteration". by_distance: whether
+    a setting's loss is its distance, not the price of a crash. sure: what a bound means.
     """
 
     share: Callable[[Candidate], float]
@@ -33,11 +33,12 @@ class Measure:
     sure: str
 
     def nbytes(self, candidate: Candidate) -> float:
-        """The bytes of a setting."""
-        return self.times * self.share(candidate) * candidate.full_nbytes
+        """The bytes of a setting, in `per`."""
+        saves = self.times / candidate.setting.interval if self.times else 1.0
+        return saves * self.share(candidate) * candidate.full_nbytes
 
     def nbytes_text(self, candidate: Candidate) -> str:
-        """As "53 B an iteration, 150 × smaller"."""
+        """As "53 B an iteration, 150 × smaller": than as many checkpoints in float32."""
         smaller = 1 / max(self.share(candidate), 1e-9)
         times = f"{smaller:,.0f}" if smaller > 100 else f"{smaller:.3g}"
         return f"{nbytes_text(self.nbytes(candidate))} {self.per}, {times} × smaller"
@@ -55,10 +56,10 @@ class Measure:
             return f"distance at most {percent_text(candidate.distance_bound)}{cases}"
         price = self.loss(candidate)
         if not math.isfinite(price):
-            return "some crashes cost more than was trained"
+            return "some crashes cost more than this training shows"
         if price < LEAST_PRICE:
             return f"95 of 100 crashes cost less than {LEAST_PRICE:g} iterations"
-        return f"95 of 100 crashes cost at most {price:.1f} iterations"
+        return f"95 of 100 crashes cost at most {math.ceil(10 * price) / 10:.1f} iterations"
 
 
 def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
@@ -69,11 +70,12 @@ def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
     of_files = tuned.candidates[0].rework is None
     bounds = tuned.target == "distance" or of_files, "largest" if of_files else "95 of 100 below"
     if tuned.target == "size":
-        return Measure(lambda c: c.share_bound, 1.0, "a checkpoint at most", *bounds)
+        per = "a checkpoint at most" if of_files else "a checkpoint in 95 of 100 saves"
+        return Measure(lambda c: c.share_bound, 0.0, per, *bounds)
+    per, times = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}", 1.0
     if tuned.target == "rate":
-        return Measure(lambda c: c.rate, DAY / seconds, "a day", *bounds)
-    per = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}"
-    return Measure(lambda c: c.rate, 1.0, per, *bounds)
+        per, times = "a day", DAY / seconds
+    return Measure(lambda c: c.rate * c.setting.interval, times, per, *bounds)
 
 
 def headline(tuned: Tuned, measure: Measure) -> str:
@@ -82,7 +84,7 @@ def headline(tuned: Tuned, measure: Measure) -> str:
         return "no tested setting meets this limit"
     verb = " meets the limit"
     if tuned.recommended.rework is None and tuned.recommended.distance_bound > WARNED_BEHIND:
-        verb += ", too far off for a restart"
+        verb += ", yet too far off for a restart"
     return described(tuned.recommended, measure, verb)
 
 
@@ -101,7 +103,7 @@ def reason(tuned: Tuned, measure: Measure) -> str:
     exact = nearest.exact_share
     if 2 * exact >= nearest.share:
         size, of = (nbytes_text(s * nearest.full_nbytes) for s in (exact, nearest.share))
-        text += f" {size} of {of} are tensors stored exactly: a policy can make them lossy."
+        text += f" Of a mean save's {of}, {size} are exact tensors: a policy can make them lossy."
     return text + tuned.left_out
 
 
@@ -117,20 +119,19 @@ def basis(tuned: Tuned) -> str:
     n = best.distance.n if best else max(c.distance.n for c in tuned.candidates)
     if n >= FAILURES or tuned.candidates[0].rework is None:
         return ""
-    return f" This rests on {n} crashes alone: with more, bounds come closer."
+    return f" This rests on only {n} crashes: more would tighten the bounds."
 
 
 def named(setting: Setting) -> str:
-    """As "x = 3 bits, each tensor, every 2", a name for a title or a point."""
+    """As "x = 3 bits (each tensor, every 2)", a name for a title or a point."""
     coding = setting.coding
-    names = [f"x = {kept_text(coding)}" if coding.bits is not None else kept_text(coding)]
-    if coding.scope != Coding.scope:
-        names.append("each tensor")
+    name = f"x = {kept_text(coding)}" if coding.bits is not None else kept_text(coding)
+    more = ["each tensor"] if coding.scope != Coding.scope else []
     if coding.coder != Coding.coder:
-        names.append(CODER_NAMES[coding.coder])
+        more.append(CODER_NAMES[coding.coder].partition(" (")[0])
     if setting.interval > 1:
-        names.append(f"every {setting.interval}")
-    return ", ".join(names)
+        more.append(f"every {setting.interval}")
+    return f"{name} ({', '.join(more)})" if more else name
 
 
 def described(candidate: Candidate, measure: Measure, verb: str = "") -> str:

@@ -28,13 +28,13 @@ from .recorded import SWEEP, recorded
 TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "bytes a day"}
 QUESTION = "which setting should I use?"
 OF_FILES = (
-    "Distance: ‖restored − u‖ / ‖u − u₀‖, u a checkpoint and u₀ the first one. Measured at every "
-    "save but the first; the largest is drawn here."
+    "Distance: ‖restored − u‖ / ‖u − u₀‖, u a checkpoint and u₀ the first one. Measured when the "
+    "next save is due; the largest is drawn here."
 )
 OF_TRAINING = (
-    f"Distance: ‖restored − u‖ / ‖u − u₀‖, u before the crash and u₀ at first. Measured at up to "
-    f"{FAILURES} crashes, each just before the next checkpoint. 95 of 100 others stay below the "
-    "values drawn here."
+    "Distance: ‖restored − u‖ / ‖u − u₀‖, u the state before the crash, u₀ the first one. Measured "
+    f"at up to {FAILURES} crashes, just before the next checkpoint. 95 of 100 others lose less "
+    "than is drawn here."
 )
 RECORDED = "recorded with python -m lcviz.record\\_example"
 Candidates = tuple[Candidate, ...]
@@ -74,7 +74,7 @@ def recommendation() -> None:
         if not request.wrong:
             working = f"Trying settings out: {100 * view.share:.0f} %"
             if not view.share and is_loading():
-                working = "The codec is being compiled, once after it was installed"
+                working = "The codec is loaded; just installed, it is compiled first"
             texts = ControlTexts("Try settings out", ":material/tune:", working)
             job.controls(view, watching, texts, bar=not recording)
 
@@ -110,12 +110,12 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     bases = f" In float32 a state has {full}; so has the base that a chain begins with."
     best = tuned.recommended or candidates[0]
     if tuned.target == "rate":
-        bases = f" In float32 a state has {full}. A day has a base after {best.n_deltas:,} deltas"
-        bases += "." if request.files is not None else ", as a training of your own makes them."
-    elif request.files is not None:
+        bases = f" In float32 a state has {full}. Counted: a base after {best.n_deltas:,} deltas"
+        bases += "." if request.files is not None else ", as in a training of your own."
+    elif request.files is not None and tuned.recommended and best.setting.interval == 1:
         n = len(request.files.steps)
-        total = nbytes_text(best.base_nbytes + (n - 1) * best.rate * best.full_nbytes)
-        bases = f" In float32 a state has {full}; all {n} take {total}, with the base."
+        total = nbytes_text(best.base_nbytes + (n - 1) * best.share * best.full_nbytes)
+        bases = f" In float32 a state has {full}; all {n}, one of them a base, take {total}."
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
     title.caption(f"{about}.{notes}", help=measured)

@@ -64,7 +64,7 @@ class SweepRequest:
 
     @property
     def key(self) -> str:
-        """Of the widgets of the answer: what is chosen for files is not for a training."""
+        """How the keys of the answer's widgets begin: files have others than a training."""
         return "tune_run" if self.files is None else "tune_files"
 
     @property

@@ -75,12 +75,12 @@ def frontier_panel(tuned: Tuned, measure: Measure, unit: str) -> Panel:
         lost = f"cost more than {MOST_REWORK:g} iterations after a crash"
         lost = "restore what is not finite" if by_distance else lost
         sentence = f"Not drawn: {more} that {lost}."
-    sentence = f"{ON_THE_LINE} {sentence}".strip()
     tried = f"{plural(len(tuned.candidates), 'setting')} tried"
     title = f"{tried}: the {len(frontier)} on the line are the best for their bytes"
     for c in best:  # a name beside the point would hide others
         point = f"{named(c.setting)}, {nbytes_text(measure.nbytes(c))}"
         title = f"◆ {point}: of {tried}, the best within the limit"
+        sentence = f"{ON_THE_LINE} {sentence}".strip()
     return Panel(
         title,
         sentence,
@@ -113,7 +113,7 @@ def _draw_limit(
 
 
 def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:
-    """All settings by rising bytes: what is drawn of them first, then other bounds and means."""
+    """All settings by rising bytes. Columns: what the picture draws, other bounds, means."""
     sure = measure.sure
     drawn = f"bytes {measure.per}"
     bounds = {
@@ -130,6 +130,8 @@ def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:
         "price, mean": lambda c: _iterations(c.rework.value if c.rework else None),
         "distance, mean": lambda c: percent_text(c.distance.value),
     }
+    if tuned.target == "size":
+        del columns[f"a checkpoint, {sure}"]  # what is drawn
     if tuned.candidates[0].rework is None:
         columns = {name: text for name, text in columns.items() if "price" not in name}
     rows = sorted(tuned.candidates, key=measure.nbytes)

@@ -115,7 +115,7 @@ def write_at(
 
 
 def bytes_axis(nbytes: Sequence[float]) -> dict[str, Any]:
-    """A logarithmic axis for these bytes, none of them 0, with units at its ticks."""
+    """The properties of a log axis for these bytes, none of them 0, with units at its ticks."""
     lowest, highest = (math.floor(math.log10(f(nbytes, default=1))) for f in (min, max))
     firsts = (1, 2, 5) if highest - lowest < 2 else (1,)
     ticks = [n * 10.0**decade for decade in range(lowest, highest + 1) for n in firsts]

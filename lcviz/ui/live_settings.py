@@ -45,6 +45,6 @@ def own_training(setting: Setting, *, optimizer: bool = False) -> None:
         st.code(in_a_loop(setting, optimizer=optimizer), language="python")
         st.caption(
             "`of` also takes the optimizer, whose moments are rounded to steps, schedulers, and "
-            "whatever has a `state_dict`. Random states are saved and set, too: 1 to 3 kB of each "
-            'checkpoint that are not counted here. `policy={"random/*": "skip"}` leaves them out.'
+            "whatever has a `state_dict`. Random states are restored, too: 1 to 5 kB a "
+            'checkpoint, not counted here. With `policy={"random/*": "skip"}` a restart has others.'
         )

@@ -81,8 +81,8 @@ def button(
 ) -> bool:
     """A button that counts each click once, whatever interrupts the run that the click began.
 
-    Touching the session ends this run if another one waits. Act on the click before you do so, or
-    pass ``act``: the next run calls it again if it was interrupted.
+    Touching the session ends this run if a newer one waits. Act on the click first, or pass
+    ``act``: the newer run repeats an interrupted call from its start.
 
     about: what the button changes, as it is now; a click on another value of it does not count.
     how: as for st.button.

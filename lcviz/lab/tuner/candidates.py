@@ -45,8 +45,8 @@ class Candidate:
     iterations; None if no loss is known. Distance and rework are means over all failures.
     share_bound, distance_bound, rework_bound: what another delta or failure of a training stays
     below in 95 of 100 cases, with a budget always; if no loss is known, the largest of the series.
-    full_nbytes: of all that is saved, in float32. base_nbytes: of a base. n_deltas: how many deltas
-    like these follow one. counts_bases: whether the rate has bases, too.
+    full_nbytes: of all that is saved, in float32. base_nbytes: of a base. n_deltas: such deltas
+    between two bases. counts_bases: whether `rate` includes bases.
     """
 
     setting: Setting
@@ -64,7 +64,7 @@ class Candidate:
 
     @property
     def with_bases(self) -> Candidate:
-        """The same, whose rate is that of a long chain, its bases among them."""
+        """The same, with the bases of a long chain counted in its rate."""
         return replace(self, counts_bases=True)
 
     @property

@@ -7,8 +7,8 @@ in which the run's own loss, on its trend, falls by the excess. This predicts th
 iteration; here it stays as it is at the checkpoint. A failure comes just before the next
 checkpoint.
 
-Sizes are those of the deltas that `codec.Checkpointer` writes of the same states. Bases are not
-counted, but in `Candidate.with_bases`.
+Sizes are those of the deltas that `codec.Checkpointer` writes of the same states. Only
+`Candidate.with_bases` counts bases.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def try_out(
     """Replay every setting on a series.
 
     Leaves out settings whose budget is too small for one of the checkpoints, and intervals that are
-    too long for the series.
+    too long for the series. Waits until the codec's kernels are loaded, unless the state is small.
 
     Raises:
         SettingsError: The series is too short for every interval, or not finite at a failure.
@@ -57,7 +57,7 @@ def try_out(
     """
     first = next(iter(series))
     if first.layout.nbytes > 4 * MOST_PLAIN:
-        codec.warm_up()  # numpy alone codes larger tensors in another way than a training does
+        codec.warm_up()  # a training has kernels; numpy alone codes so many values otherwise
     return tuple(_candidates(series, first, candidate_settings, progress))
 
 
@@ -206,6 +206,7 @@ def _candidate(trial: _Trial, layout: Layout, losses: Sequence[float]) -> Candid
         mean(reworks) if reworks else None,
         upper_bound(reworks) if reworks else None,
         layout.nbytes,
+        # The track has float32 of what a base stores in 16 bits.
         sum(t.track_nbytes // (2 if t.lossy and t.dtype != "F32" else 1) for t in layout.tensors),
         math.ceil(History().most_work(layout) / np.mean(trial.work)),
     )

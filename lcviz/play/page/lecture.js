@@ -20,7 +20,7 @@ if (GIVEN.recorded) {
 // Where each δ is the change since the last checkpoint.
 const WITHOUT_TRACK = {
   weights: "A checkpoint is what a training restarts from after a crash. Here δ is the difference since the last checkpoint. Orange weights move up, blue ones down. Grey weights stay as they are.",
-  loss: "Both curves are losses on digits that the training never sees. A restart would load a model that lacks what each checkpoint left out: no later one makes up for it.",
+  loss: "Both curves are losses on digits that the training never sees: of the model in training, and of a restart, which lacks for good all that checkpoints left out.",
   weight: "It is lost. Each δ holds the changes since the last checkpoint alone, so no later one makes up for what was left out. Kept for next time, it would be in the next δ.",
 };
 
@@ -102,7 +102,7 @@ class Lecture {
     this.fit();
   }
 
-  /** What the slide shows, as the training is saved now. */
+  /** Write the slide's text for the current setting. A speaker's request that it answers goes. */
   explain() {
     const [name, , sentence, speaker = ""] = this.slides[this.at];
     const now = explained(name, sentence);

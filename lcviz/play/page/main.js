@@ -126,7 +126,7 @@ const inCard = (name, /** @type {string} */ selector) => /** @type {any} */ (car
 function drawPictures() {
   for (const [name, data] of Object.entries(drawn)) {
     const body = inCard(name, ".body");
-    if (body) body.width = body.clientWidth; // what is printed now does not wait for an observer
+    if (body) body.width = body.clientWidth; // printing does not wait until the observer sees it
     drawIn(card(name), data, heardFrom);
   }
 }
@@ -142,7 +142,7 @@ listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
   find("handout-link").textContent = isLocal ? "" : location.href;
-  // The picture of the race has no room.
+  // There is no room for the picture of the race.
   find("handout-race").textContent = card("race").hidden ? "" : `${card("race").dataset.sentence} ${plain(inCard("race", ".text")?.written ?? "")}`;
   // As large as one page lets it be.
   for (let zoom = 1.2; zoom > 0.6; zoom -= 0.02) {

@@ -109,7 +109,7 @@ def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -
     assert page.shows(f"{files_bytes / 1e3:.1f} kB as files")
     assert page.shows(f"{100 * records / full:.2f} % of float32**")
     page.set("select_slider", "export_step", 5)
-    assert page.shows("Step 5, as a restart would load it, read back bit for bit")
+    assert page.shows("The tensors of step 5 were read back bit for bit")
     assert any("At step 5 fc." in s for s in page.unfold("export-tensors").sentences)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -165,15 +166,16 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     assert (x, y) == min(allowed, key=lambda point: point[::-1] if of_bytes else point)
 
     name, _, numbers = page.title.removeprefix("Tune: ").partition(" meets the limit")
-    numbers = numbers.removeprefix(", too far off for a restart" if files and y > 35 else "")
+    numbers = numbers.removeprefix(", yet too far off for a restart" if files and y > 35 else "")
     by_distance = files or target == "distance"
-    lost = (
-        f"95 of 100 crashes cost {f'at most {y:.1f}' if y >= 0.1 else 'less than 0.1'} iterations"
-    )
+    price = f"at most {math.ceil(10 * y) / 10:.1f}" if y >= 0.1 else "less than 0.1"
+    lost = f"95 of 100 crashes cost {price} iterations"
     lost = f"distance at most {y:.2f} %" if by_distance else lost
-    per = {"size": "a checkpoint at most", "rate": "a day"}
+    sure = "at most" if files else "in 95 of 100 saves"
+    per = {"size": f"a checkpoint {sure}", "rate": "a day"}
     (best,) = (c for c in candidates if c.setting.text(unit) == text)
-    smaller = f"{1 / (best.share_bound if target == 'size' else best.rate):.3g} × smaller"
+    share = best.share_bound if target == "size" else best.rate * best.setting.interval
+    smaller = f"{1 / share:.3g} × smaller"
     told = per.get(target, f"a{'n' * (not files)} {unit}")
     assert numbers.startswith(f": {nbytes_text(x)} {told}, {smaller}, {lost}")
     assert page.shows(f"◆ {name}, {nbytes_text(x)}: of ")
@@ -293,7 +295,7 @@ def test_a_compiler_is_waited_for(tuning: Tuning, monkeypatch: Patch) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(Sweep, "try_out", lambda *_: go_on.wait(SECONDS) and recorded())
     page = tuning(**MODEL)
-    assert page.shows("The codec is being compiled, once after it was installed")
+    assert page.shows("The codec is loaded; just installed, it is compiled first")
     monkeypatch.setattr(page_recommend, "is_loading", lambda: False)
     assert page.run().shows("Trying settings out: 0 %")
     go_on.set()
@@ -396,7 +398,7 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
     page.run()
     assert page.charts == {"frontier"}
     left_out = "Intervals of 2 are left out: this series is too short for them."
-    assert page.texts("caption")[0].endswith(f", with the base. {left_out}")
+    assert page.texts("caption")[0].endswith(left_out)
     assert left_out in page.at.title[0].proto.help
     (own / NAMES[2]).unlink()
     page = tuning(**OWN, tune_own=str(own))
