@@ -25,7 +25,7 @@ from .page_sweep import SweepRequest, sweep_controls
 from .recommend_figure import frontier_panel
 from .recorded import SWEEP, recorded
 
-TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "bytes a day"}
+TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "a day"}
 QUESTION = "which setting should I use?"
 OF_FILES = (
     "Distance: ‖restored − u‖ / ‖u − u₀‖, u a checkpoint and u₀ the first one. Measured when the "
