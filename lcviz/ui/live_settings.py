@@ -44,7 +44,7 @@ def own_training(setting: Setting, *, optimizer: bool = False) -> None:
     with box:
         st.code(in_a_loop(setting, optimizer=optimizer), language="python")
         st.caption(
-            "`of` also takes the optimizer, whose moments are rounded to steps, schedulers, and "
-            "whatever has a `state_dict`. Random states are restored, too: 1 to 5 kB a "
+            "`of` also takes schedulers, whatever has a `state_dict`, and the optimizer, whose "
+            "moments are rounded to steps. Random states are restored, too: 1 to 5 kB a "
             'checkpoint, not counted here. With `policy={"random/*": "skip"}` a restart has others.'
         )
