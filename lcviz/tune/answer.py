@@ -59,7 +59,7 @@ class Measure:
             return "some crashes cost more than this training shows"
         if price < LEAST_PRICE:
             return f"95 of 100 crashes cost less than {LEAST_PRICE:g} iterations"
-        return f"95 of 100 crashes cost at most {math.ceil(10 * price) / 10:.1f} iterations"
+        return f"95 of 100 crashes cost at most {math.ceil(10 * price - 1e-6) / 10:.1f} iterations"
 
 
 def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
@@ -89,7 +89,7 @@ def headline(tuned: Tuned, measure: Measure) -> str:
 
 
 def reason(tuned: Tuned, measure: Measure) -> str:
-    """Why this setting is recommended, or how near the nearest comes; what could not be tried."""
+    """Why this setting is recommended, or how near the nearest comes."""
     candidates, best, target = tuned.candidates, tuned.recommended, tuned.target
     n = plural(len(candidates), "setting")
     nearest = best or min(candidates, key=lambda c: (c.reached(target), c.distance.value))
@@ -104,7 +104,7 @@ def reason(tuned: Tuned, measure: Measure) -> str:
     if 2 * exact >= nearest.share:
         size, of = (nbytes_text(s * nearest.full_nbytes) for s in (exact, nearest.share))
         text += f" Of a mean save's {of}, {size} are exact tensors: a policy can make them lossy."
-    return text + tuned.left_out
+    return text
 
 
 def default_of(candidates: Sequence[Candidate]) -> Candidate | None:

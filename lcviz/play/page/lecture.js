@@ -104,7 +104,10 @@ class Lecture {
 
   /** Write the slide's text for the current setting. A speaker's request that it answers goes. */
   explain() {
-    const [name, , sentence, speaker = ""] = this.slides[this.at];
+    // A race that was closed is no slide any more, and still stands there.
+    const slide = SLIDES.find(([name]) => this.find(name) === this.card);
+    if (!slide) return;
+    const [name, , sentence, speaker = ""] = slide;
     const now = explained(name, sentence);
     this.bar.querySelector("p").textContent = `${now} ${worker && now === sentence ? speaker : ""}`;
   }
