@@ -9,58 +9,54 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
+from lcviz.report.figure_parts import shortened, step_range
 from lcviz.text import nbytes_text, percent_text, plain, plural, step_text
-from lcviz.ui.charts import KEPT, OTHER, RESTORED, Panel, base_figure, bytes_axis
+from lcviz.ui.charts import KEPT, OTHER, RESTORED, Panel, base_figure, bytes_axis, plotted
 
 from .comparison import EXACTLY, LOSSY, ComparedStep, TensorError, totals
 
 HEIGHT = 320  # pixels
-# name, look, attribute of ComparedStep, column of the table
-_SIZES: tuple[tuple[str, tuple[str, str, str | None], str, str], ...] = (
-    ("float32", (OTHER, "dot", None), "full_nbytes", "float32 bytes"),
-    ("file", (OTHER, "solid", "square"), "file_nbytes", "file bytes"),
-    ("zipped file", (OTHER, "dash", "triangle-up"), "zipped", "zipped bytes"),
-    ("record of the chain", (KEPT, "solid", "circle"), "nbytes", "record bytes"),
-)
+MOST_MARKED = 60  # points of a line that get a symbol each
 
 
 def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
-    """Bytes of every step: in float32, its file, that file zipped, and its record."""
+    """Bytes of every step in float32 and as its record; the table has its file, too."""
     figure = _by_step(steps, "bytes")
-    columns: dict[str, list[Any]] = {
+    full, records = [c.full_nbytes for c in steps], [c.nbytes for c in steps]
+    _draw(figure, "float32", OTHER, steps, full, "%{y:,} bytes")
+    _draw(figure, "record of the chain", KEPT, steps, records, "%{y:,} bytes", below=True)
+    columns = {
         "step": [c.step for c in steps],
         "file": [c.source for c in steps],
         "kind": [c.kind for c in steps],
+        "float32 bytes": full,
+        "file bytes": [c.file_nbytes for c in steps],
+        "zipped bytes": [c.zipped for c in steps],
+        "record bytes": records,
+        "record, % of float32": [round(100 * c.nbytes / c.full_nbytes, 3) for c in steps],
     }
-    for i, (name, look, attribute, column) in enumerate(_SIZES):
-        values = columns[column] = [getattr(c, attribute) for c in steps]
-        if any(v is not None for v in values):
-            points = [(c.step, v) for c, v in zip(steps, values)]
-            is_marked, named = len(points) <= MOST_MARKED, i / (len(_SIZES) - 1)
-            figure.add_trace(line(name, look, points, is_marked, "%{y:,} bytes", named))
-    columns["record, % of float32"] = [round(100 * c.nbytes / c.full_nbytes, 3) for c in steps]
     figure.update_yaxes(**bytes_axis([f for c in steps for f in (c.full_nbytes, c.nbytes)]))
     sums = totals(steps)
     sizes = ((sums.full, "in float32"), (sums.files, "as files"), (sums.zipped, "as zipped files"))
     sizes_text = ", ".join(f"{nbytes_text(n)} {what}" for n, what in sizes if n is not None)
     bases = sum(c.kind == "base" for c in steps)
-    title = f"{nbytes_text(sums.chain)}, {percent_text(sums.chain / sums.full)} of float32"
+    title = (
+        f"Records of {nbytes_text(sums.chain)}, {percent_text(sums.chain / sums.full)} of float32"
+    )
     sentence = (
         f"Instead of {sizes_text}. "
         f"{bases:,} of {plural(len(steps), 'step')} {'is a base' if bases == 1 else 'are bases'}."
     )
     table = pd.DataFrame(columns).dropna(axis="columns", how="all")
-    alt = "Bytes of every step in float32, as its file, zipped, and as a record of the chain."
+    alt = "Bytes of every step in float32 and as a record of the chain."
     return Panel(title, sentence, figure, alt, table)
 
 
 def distance_by_step(steps: Sequence[ComparedStep]) -> Panel:
     """Relative distance of what is restored from the original, by step."""
     figure = _by_step(steps, "distance, ‖restored − u‖ / ‖u − u₀‖, %")
-    points = [(c.step, 100 * c.distance) for c in steps]
-    look = (RESTORED, "solid", "circle")
-    figure.add_trace(line("restored", look, points, len(points) <= MOST_MARKED, "%{y:.4g}", 1))
+    distances = [100 * c.distance for c in steps]
+    _draw(figure, "restored", RESTORED, steps, distances, "%{y:.4g}")
     figure.update_yaxes(rangemode="tozero")
     sums = totals(steps)
     title, sentence = "Every step restores to the last bit", ""
@@ -117,6 +113,39 @@ def _error_columns(errors: Sequence[ComparedStep | TensorError]) -> dict[str, An
 def _by_step(steps: Sequence[ComparedStep], y: str) -> go.Figure:
     figure = base_figure("step", y, HEIGHT)
     return figure.update_xaxes(range=step_range(steps[0].step, steps[-1].step))
+
+
+def _draw(
+    figure: go.Figure,
+    name: str,
+    colour: str,
+    steps: Sequence[ComparedStep],
+    values: Sequence[float],
+    hover: str,
+    *,
+    below: bool = False,
+) -> None:
+    """A line by step. Its name stands above its highest point, or below its lowest.
+
+    hover: Plotly's template of a value.
+    """
+    pick, side = (min, "bottom") if below else (max, "top")
+    last = len(values) - 1
+    finite = [i for i in range(last, -1, -1) if math.isfinite(values[i])]
+    at = pick(finite, key=values.__getitem__, default=0)
+    end = "right" if 3 * at <= last else "left" if 3 * at >= 2 * last else "center"
+    figure.add_scatter(
+        name=name,
+        x=[c.step for c in steps],
+        y=list(map(plotted, values)),
+        text=["" if i != at else name for i in range(last + 1)],
+        textposition=f"{side} {end}",
+        mode="lines+text" if last >= MOST_MARKED else "lines+markers+text",
+        line={"color": colour, "width": 2},
+        marker={"color": colour, "size": 7},
+        cliponaxis=False,
+        hovertemplate=hover,
+    )
 
 
 def _number_text(value: float) -> str:

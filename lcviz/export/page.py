@@ -18,7 +18,7 @@ from lcviz.ui.polling import polled
 from lcviz.ui.settings import describe
 
 from . import page_downloads as downloads
-from .archive import Package, pack
+from .archive import Package, RestoredFile, pack
 from .page_own_files import own_files
 from .receipt import Receipt, of_run
 
@@ -70,13 +70,20 @@ def _run_on_live(title: DeltaGenerator) -> None:
             receipt,
             "as the run saved them",
             task=run.task,
-            live_loss=lambda step: run.snapshot().at(step).live_loss,
+            told=lambda restored: _losses(run, restored),
         )
     except (RunError, codec.LccError) as exc:
         reason = str(exc).rstrip(".")
         st.error(f"{reason}. Nothing more is offered for download. Reset the run on Live.")
         return
     downloads.instructions(package, receipt, restored.step, _loading(run, package, restored.step))
+
+
+def _losses(run: Run, restored: RestoredFile) -> str:
+    """The loss of a restored step, beside that of what was trained."""
+    trained = run.snapshot().at(restored.step).live_loss
+    live = f", live {trained:.6f}" if trained is not None else ""
+    return f"Loss on held-out examples: restored {restored.loss:.6f}{live}."
 
 
 def _package(run: Run) -> Packed:

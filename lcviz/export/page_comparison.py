@@ -14,7 +14,7 @@ from lcviz.ui import session, widgets
 
 from . import page_downloads as downloads
 from .archive import Package
-from .comparison import EXACTLY, LOSSY, totals
+from .comparison import EXACTLY, LOSSY, ComparedStep, totals
 from .comparison_figure import distance_by_step, sizes_by_step, stored_text, tensors_of_step
 from .compress import Compressed
 from .receipt import describe, names_left_out
@@ -25,7 +25,12 @@ SESSION_KEYS = (_LOADED, downloads.RESTORED)
 
 def comparison(compressed: Compressed) -> None:
     """Whether the chain is close enough to the files; pictures, downloads."""
-    st.header(headline(compressed), anchor=False)
+    try:
+        package = _loaded(compressed)
+    except codec.LccError as exc:
+        widgets.error(plain(str(exc)))
+        return
+    st.header(headline(compressed, len(package.data)), anchor=False)
     if warning := restart_warning(compressed.deltas):
         widgets.error(warning)
     st.caption(_what_is_kept(compressed, names_left_out(compressed.receipt)))
@@ -35,14 +40,19 @@ def comparison(compressed: Compressed) -> None:
     with grid.cell():
         widgets.show(distance_by_step(compressed.steps), "distances")
     try:
-        package = _loaded(compressed)
-        restored = downloads.offer(package, compressed.receipt, "as they were saved here", warning)
+        restored = downloads.offer(
+            package,
+            compressed.receipt,
+            "as they were saved here",
+            warning,
+            told=lambda restored: _distance(compressed, restored.step),
+        )
     except (RunError, codec.LccError) as exc:
         widgets.error(plain(str(exc)))
         return
     label = f"Tensors of step {restored.step}"
     if (box := widgets.opened(label, "table_rows", "export-tensors")) is not None:
-        shown = next(c for c in compressed.steps if c.step == restored.step)
+        shown = _at(compressed, restored.step)
         table, sentence = tensors_of_step(shown)
         with box:
             widgets.show_table(table, "tensors")
@@ -53,10 +63,10 @@ def comparison(compressed: Compressed) -> None:
     downloads.instructions(package, compressed.receipt, restored.step)
 
 
-def headline(compressed: Compressed) -> str:
-    """What was saved and what was lost."""
+def headline(compressed: Compressed, nbytes: int) -> str:
+    """What was saved and what was lost. nbytes: of the archive."""
     sums = totals(compressed.steps)
-    text = f"{nbytes_text(sums.chain)} instead of {nbytes_text(sums.full)} in float32"
+    text = f"{nbytes_text(nbytes)} instead of {nbytes_text(sums.full)} in float32"
     furthest = sums.furthest.distance
     if not furthest:
         return f"{text}, to the last bit"
@@ -64,6 +74,17 @@ def headline(compressed: Compressed) -> str:
         return f"{text}; step {sums.furthest.step} is not finite"
     off = percent_text(furthest)
     return f"{text}; step {sums.furthest.step} is furthest off, {off} of what was trained"
+
+
+def _at(compressed: Compressed, step: int) -> ComparedStep:
+    return next(c for c in compressed.steps if c.step == step)
+
+
+def _distance(compressed: Compressed, step: int) -> str:
+    """How far a step is from its file, in a sentence."""
+    if not (distance := _at(compressed, step).distance):
+        return "Equal to the file, to the last bit."
+    return f"Distance from the file: {percent_text(distance)} of what was trained."
 
 
 def _what_is_kept(compressed: Compressed, left_out: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ def offer(
     equal_to: str,
     warning: str = "",
     task: Task | None = None,
-    live_loss: Callable[[int], float | None] = lambda _step: None,
+    told: Callable[[RestoredFile], str] = lambda _: "",
 ) -> RestoredFile:
     """All downloads of a verified archive.
 
@@ -55,7 +55,7 @@ def offer(
         equal_to: What every step was compared with: "as the run saved them".
         warning: A sentence if restarts are too far from what was trained, else "".
         task: The run's, for the loss of the restored step.
-        live_loss: Step -> the run's own loss.
+        told: A sentence on how close the chosen step is to what was trained, or "".
 
     Returns:
         The chosen step.
@@ -68,7 +68,7 @@ def offer(
         _chain(package, receipt, equal_to, warning)
     with grid.cell():
         restored = _one_step(package, task)
-        _step_file(restored, live_loss(restored.step))
+        _step_file(restored, told(restored))
         return restored
 
 
@@ -135,12 +135,9 @@ def _choose_step(package: Package) -> int:
     return widgets.step_slider(package.steps, package.steps[-1], _STEP)
 
 
-def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
-    """The download of one step."""
-    text = f"The tensors of step {restored.step} were read back bit for bit."
-    if restored.loss is not None:
-        live = f", live {live_loss:.6f}" if live_loss is not None else ""
-        text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
+def _step_file(restored: RestoredFile, told: str) -> None:
+    """The download of one step. told: see `offer`."""
+    text = f"The tensors of step {restored.step} were read back bit for bit. {told}"
     if restored.left_out:
         missing = plural(restored.left_out, "value")
         text += f" Such a file holds only tensors, and lacks {missing} of the chain."

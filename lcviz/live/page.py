@@ -29,8 +29,8 @@ from lcviz.run.snapshot import (
     Status,
 )
 from lcviz.text import enumerated, nbytes_text
-from lcviz.ui import session, share
-from lcviz.ui.live_settings import own_training
+from lcviz.ui import navigation, session, share
+from lcviz.ui.live_settings import own_training, run_parameters
 from lcviz.ui.polling import polled
 from lcviz.ui.set_widgets import set_again
 from lcviz.ui.settings import (
@@ -64,6 +64,7 @@ def page() -> None:
         page_board.load()
     take_sent()
     set_again()
+    _adopt_settings()
     if attempt := stored_attempt():
         attempt.is_ahead = False
     form = settings_form()
@@ -102,6 +103,20 @@ def page() -> None:
     setting = Setting(run.settings.coding, run.settings.interval)
     own_training(setting, optimizer=run.settings.optimizer_state)
     page_state.append(_page_state(snapshot))
+
+
+def _adopt_settings() -> None:
+    """Let the sidebar begin with the settings of the run that a link names, if it names no others.
+
+    Else the pictures of a run that somebody only opens would be those of other settings.
+    """
+    run = None if "seed" in st.session_state else session.all_runs().get(session.remembered("run"))
+    if run is not None:
+        settings = run_parameters(run.settings)
+        if not settings.keys() & st.query_params.to_dict().keys():
+            st.switch_page(
+                navigation.page("live"), query_params=st.query_params.to_dict() | settings
+            )
 
 
 def _watched(run: Run, settings: RunSettings, poll: float | None, page_state: list[object]) -> None:

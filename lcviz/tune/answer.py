@@ -114,10 +114,13 @@ def default_of(candidates: Sequence[Candidate]) -> Candidate | None:
 
 
 def basis(tuned: Tuned) -> str:
-    """A sentence if the numbers rest on few failures, else ""."""
+    """A sentence if the numbers rest on few failures, or on all saves of a series; else ""."""
     best = tuned.recommended
     n = best.distance.n if best else max(c.distance.n for c in tuned.candidates)
-    if n >= FAILURES or tuned.candidates[0].rework is None:
+    if tuned.candidates[0].rework is None:
+        limit = f"{100 * WARNED_BEHIND:g} %"
+        return f" The distance is the largest of {n}; beyond {limit} a restart is of little use."
+    if n >= FAILURES:
         return ""
     return f" This rests on only {n} crashes: more would tighten the bounds."
 

@@ -74,7 +74,7 @@ def recommendation() -> None:
         if not request.wrong:
             working = f"Trying settings out: {100 * view.share:.0f} %"
             if not view.share and is_loading():
-                working = "The codec is loaded; just installed, it is compiled first"
+                working = "Loading the codec. The first time it is compiled: a minute or two"
             texts = ControlTexts("Try settings out", ":material/tune:", working)
             job.controls(view, watching, texts, bar=not recording)
 
@@ -110,8 +110,12 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     bases = f" In float32 a state has {full}; so has the base that a chain begins with."
     best = tuned.recommended or candidates[0]
     if tuned.target == "rate":
-        bases = f" In float32 a state has {full}. Counted: a base after {best.n_deltas:,} deltas"
-        bases += "." if request.files is not None else ", as in a training of your own."
+        stored = nbytes_text(30 * measure.nbytes(best))
+        bases = (
+            f" In float32 a state has {full}. Counted: a base after {best.n_deltas:,} deltas, "
+            f"where the codec places it. After 30 days {stored} are on disk, or less with "
+            "keep\\_steps."
+        )
     elif request.files is not None and tuned.recommended and best.setting.interval == 1:
         n = len(request.files.steps)
         total = nbytes_text(best.base_nbytes + (n - 1) * best.share * best.full_nbytes)
@@ -149,7 +153,7 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
         # Of a long training, whose chain has bases.
         candidates = tuple(c.with_bases for c in candidates)
     full, settings = candidates[0].full_nbytes, request.sweep.candidate_settings
-    most = _most(target, request, candidates)
+    most = _most(target, request, candidates, seconds or request.usual_seconds)
     if target == "size" and most is not None:
         most /= full
     if target == "rate" and most is not None and seconds is not None:
@@ -160,9 +164,14 @@ def _tuned(request: SweepRequest, candidates: Candidates) -> tuple[Tuned, float]
     return choose(candidates, target, most, settings), seconds
 
 
-def _most(target: str, request: SweepRequest, candidates: Candidates) -> float | None:
-    """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong."""
-    text = None
+def _most(
+    target: str, request: SweepRequest, candidates: Candidates, seconds: float
+) -> float | None:
+    """The limit that a visitor asks for: iterations, a distance, or bytes; None if it is wrong.
+
+    seconds: from one state of the series to the next.
+    """
+    text, key = None, f"{request.key}_{target}"
     if target == "rework":
         label, unit = "Price of a crash at most, in iterations", 1.0
         limits = Limits(0.1, 100.0, 3.0, 0.5)
@@ -172,16 +181,21 @@ def _most(target: str, request: SweepRequest, candidates: Candidates) -> float |
     else:
         default = default_of(candidates) or candidates[0]
         usual = default.reached(target) * default.full_nbytes
+        label, how_often = "Size of a checkpoint at most, in {}", 1.0
         if target == "rate":
+            label, how_often = "Written at most, in {} a day", request.usual_seconds / seconds
             usual *= DAY / request.usual_seconds
         name, unit = next((n, u) for n, u in UNITS.items() if usual >= u)
-        label = f"Size of a checkpoint at most, in {name}"
-        if target == "rate":
-            label = f"Written at most, in {name} a day"
+        label, usual = label.format(name), usual * how_often
         step = 10.0 ** math.floor(math.log10(usual / unit))
-        limits = Limits(1e-9, 1e9, float(f"{step * math.ceil(usual / unit / step):.1g}"), step)
+        first = float(f"{step * math.ceil(usual / unit / step):.1g}")
+        limits = Limits(1e-9, 1e9, first, step)
         text = "At first what the codec's default takes, rounded up."
-    most = widgets.checked_number(label, limits, key=f"{request.key}_{target}", text=text)
+        # Until a visitor enters another limit, it follows the seconds.
+        if st.session_state.get(key, first) == st.session_state.get(f"{key}-first"):
+            st.session_state[key] = first
+        st.session_state[f"{key}-first"] = first
+    most = widgets.checked_number(label, limits, key=key, text=text)
     return None if most is None else most * unit
 
 
@@ -210,7 +224,7 @@ def _use(request: SweepRequest, best: Candidate) -> None:
             key="tune-use",
             about=settings,
             help="Begins the same training there, from its first iteration, and saves it with "
-            "this setting.",
+            "this setting. A run that you have stays under its own link.",
         ):
             if problems[-1]:
                 widgets.error(problems[-1])

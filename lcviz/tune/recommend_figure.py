@@ -113,7 +113,10 @@ def _draw_limit(
 
 
 def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:
-    """All settings by rising bytes. Columns: what the picture draws, other bounds, means."""
+    """All settings by rising bytes, the advised one first.
+
+    Columns: what the picture draws, other bounds, means.
+    """
     sure = measure.sure
     drawn = f"bytes {measure.per}"
     bounds = {
@@ -134,7 +137,7 @@ def candidates_table(tuned: Tuned, measure: Measure) -> pd.DataFrame:
         del columns[f"a checkpoint, {sure}"]  # what is drawn
     if tuned.candidates[0].rework is None:
         columns = {name: text for name, text in columns.items() if "price" not in name}
-    rows = sorted(tuned.candidates, key=measure.nbytes)
+    rows = sorted(tuned.candidates, key=lambda c: (c is not tuned.recommended, measure.nbytes(c)))
     return pd.DataFrame({name: list(map(text, rows)) for name, text in columns.items()})
 
 

@@ -83,21 +83,25 @@ def test_sizes(check_figure: Check) -> None:
     lines = {line["name"]: line for line in check_figure(panel)["data"]}
     assert lines["record of the chain"]["x"] == [0, 10, 20]
     assert lines["record of the chain"]["y"] == [1100, 50, 50]
-    assert lines["file"]["y"] == [1050, 1050, 1050]
-    looks = {(s["line"]["dash"], s["marker"].get("symbol")) for s in lines.values()}
-    assert len(looks) == 4
-    assert panel.title == "1.20 kB, 40.00 % of float32"
+    assert lines["float32"]["y"] == [1000, 1000, 1000]
+    assert panel.table["file bytes"].tolist() == [1050, 1050, 1050]
+    # A name stands where its line is not: below its lowest point, above its highest.
+    assert lines["record of the chain"]["text"] == ["", "", "record of the chain"]
+    assert lines["record of the chain"]["textposition"] == "bottom left"
+    assert lines["float32"]["textposition"] == "top left"
+    assert panel.title == "Records of 1.20 kB, 40.00 % of float32"
     for part in ("3.00 kB in float32", "3.15 kB as files", "2.70 kB as zipped files"):
         assert part in panel.sentence
     chain = sizes_by_step([replace(c, file_nbytes=None, zipped=None) for c in STEPS])
-    assert len(check_figure(chain)["data"]) == 2  # no files
     assert "file bytes" not in chain.table
     assert "as files" not in chain.sentence
 
 
 def test_distances(check_figure: Check) -> None:
     panel = distance_by_step(STEPS)
-    assert check_figure(panel)["data"][0]["y"] == [0.0, 25.0, 20.0]
+    (restored,) = check_figure(panel)["data"]
+    assert restored["y"] == [0.0, 25.0, 20.0]
+    assert (restored["text"], restored["textposition"]) == (["", "restored", ""], "top center")
     assert panel.title == "Step 10 is furthest off: 25.00 % of the distance trained"
     assert "weight is 0.5." in panel.sentence
     assert "restores to the last bit" in distance_by_step([BASE]).title

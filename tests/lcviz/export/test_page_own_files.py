@@ -20,7 +20,7 @@ from lcviz.export import receipt as receipts
 from lcviz.export.archive import settings_name
 from lcviz.export.bundle import everything
 from lcviz.export.compress import Compression
-from lcviz.text import nbytes_text
+from lcviz.text import nbytes_text, percent_text
 from lcviz.ui import session
 from tests.lcviz.common import SECONDS, Make, Patch, flip
 
@@ -103,13 +103,18 @@ def test_opened_compressed_compared_and_offered(own_files: Make, series: Path) -
     full, files_bytes = 4 * 4 * 1230, sum(p.stat().st_size for p in series.iterdir())
     records = sum(e.nbytes for e in package.entries)
     assert page.texts("header") == [
-        f"{nbytes_text(records)} instead of {nbytes_text(full)} in float32; step {worst.step} is "
-        f"furthest off, {100 * worst.distance:.2f} % of what was trained"
+        f"{nbytes_text(len(package.data))} instead of {nbytes_text(full)} in float32; "
+        f"step {worst.step} is furthest off, {100 * worst.distance:.2f} % of what was trained"
     ]
     assert page.shows(f"{files_bytes / 1e3:.1f} kB as files")
     assert page.shows(f"{100 * records / full:.2f} % of float32**")
     page.set("select_slider", "export_step", 5)
     assert page.shows("The tensors of step 5 were read back bit for bit")
+    off = next(c.distance for c in made.steps if c.step == 5)
+    assert page.shows(f"Distance from the file: {percent_text(off)} of what was trained.")
+    page.set("select_slider", "export_step", 0)
+    assert page.shows("Equal to the file, to the last bit.")
+    page.set("select_slider", "export_step", 5)
     assert any("At step 5 fc." in s for s in page.unfold("export-tensors").sentences)
 
 

@@ -38,6 +38,18 @@ def test_the_link_of_a_run_that_rests_names_the_step(live: Make, run: Run) -> No
     assert again.picture("weight")["marks"][0]["step"] == 2
 
 
+def test_the_link_of_a_run_alone_shows_its_settings(live: Make, create: MakeRun) -> None:
+    """Not those of the sidebar; a link that names settings keeps them."""
+    run = create(seed=7, interval=1, bits=5)
+    page = live(run=run.id)
+    assert [page.at.number_input(key=k).value for k in ("seed", "interval")] == [7, 1]
+    assert page.at.session_state["bits"] == 5
+    assert not page.texts("info")
+    page = live(run=run.id, seed="3")
+    assert page.at.number_input(key="seed").value == 3
+    assert "seed" in page.texts("info")[0]
+
+
 def test_a_link_that_cannot_be_opened_now_stays(live: Make) -> None:
     """The run is stored; another server has it, for example."""
     run_id = "0" * 24

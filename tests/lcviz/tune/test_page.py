@@ -30,7 +30,7 @@ from lcviz.server import jobs
 from lcviz.server.own_files import list_files, open_files
 from lcviz.text import UNITS, kept_text, nbytes_text, percent_text
 from lcviz.tune import page_recommend, page_sweep
-from lcviz.tune.answer import DAY, default_of, described, headline, measure_of, reason
+from lcviz.tune.answer import DAY, basis, default_of, described, headline, measure_of, reason
 from lcviz.tune.recommend_figure import LIMIT
 from lcviz.tune.recorded import recorded
 from lcviz.ui import session
@@ -201,6 +201,22 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
         assert link == expected
 
 
+def test_bytes_a_day_follow_the_seconds(answered: Callable[..., Any]) -> None:
+    """Until a visitor enters a limit of their own. What lies on the disk after a month is told."""
+    page, _ = answered("files")
+    page.set("segmented_control", "tune_files_want", "rate")
+    limit = lambda: page.at.number_input(key="tune_files_rate").value  # noqa: E731
+    label, first = page.at.number_input(key="tune_files_rate").label, limit()
+    page.set("number_input", "tune_files_seconds", 600.0)
+    assert page.at.number_input(key="tune_files_rate").label == label
+    assert limit() == pytest.approx(first / 10)
+    (best,) = page.figure("frontier")["data"][-1]["x"]
+    assert f"After 30 days {nbytes_text(30 * best)} are on disk" in page.texts("caption")[0]
+    page.set("number_input", "tune_files_rate", 2 * first)
+    page.set("number_input", "tune_files_seconds", 6.0)
+    assert limit() == 2 * first
+
+
 def test_wrong_limits_and_none_that_meets_them(answered: Callable[..., Any]) -> None:
     page, candidates = answered("model")
     assert (page.charts, page.buttons) == ({"frontier"}, ["tune-use"])
@@ -295,7 +311,7 @@ def test_a_compiler_is_waited_for(tuning: Tuning, monkeypatch: Patch) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(Sweep, "try_out", lambda *_: go_on.wait(SECONDS) and recorded())
     page = tuning(**MODEL)
-    assert page.shows("The codec is loaded; just installed, it is compiled first")
+    assert page.shows("Loading the codec. The first time it is compiled: a minute or two")
     monkeypatch.setattr(page_recommend, "is_loading", lambda: False)
     assert page.run().shows("Trying settings out: 0 %")
     go_on.set()
@@ -394,11 +410,11 @@ def test_own_files_too_few(tuning: Tuning, own: Path, monkeypatch: Patch) -> Non
     for name in NAMES[3:]:
         (own / name).unlink()
     page = tuning(**OWN, tune_own=str(own), tune_files_distance="100")
-    of_own(page)
+    tuned = choose(of_own(page).finished_parts[0].value, "distance", 1.0)
     page.run()
     assert page.charts == {"frontier"}
     left_out = "Intervals of 2 are left out: this series is too short for them."
-    assert page.texts("caption")[0].endswith(left_out)
+    assert page.texts("caption")[0].endswith(f"{left_out}{basis(tuned)}")
     (own / NAMES[2]).unlink()
     page = tuning(**OWN, tune_own=str(own))
     assert page.shows("too few. Open 3 or more.")

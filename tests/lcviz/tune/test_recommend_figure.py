@@ -68,12 +68,12 @@ def test_rework(check_figure: Check) -> None:
     assert figure["layout"]["xaxis"]["ticktext"] == ["100 B", "200 B", "500 B"]
     assert panel.title == "◆ x = 3 bits, 400 B: of 5 settings tried, the best within the limit"
     assert "Not drawn: 1 that cost more than 25 iterations after a crash" in panel.sentence
-    means = ["not reached", "4.00", "5.00", "1.00", "0.50"]
+    means = ["1.00", "not reached", "4.00", "5.00", "0.50"]
     assert panel.table["price, mean"].tolist() == means
-    bounds = ["not reached", "6.00", "7.50", "1.50", "0.75"]
+    bounds = ["1.50", "not reached", "6.00", "7.50", "0.75"]
     assert panel.table["price, 95 of 100 below"].tolist() == bounds
-    assert panel.table["advised"].tolist() == ["", "", "", "→", ""]
-    nbytes = ["100 B", "200 B", "300 B", "400 B", "800 B"]
+    assert panel.table["advised"].tolist() == ["→", "", "", "", ""]
+    nbytes = ["400 B", "100 B", "200 B", "300 B", "800 B"]
     assert panel.table["bytes an iteration"].tolist() == nbytes
 
 
@@ -119,7 +119,7 @@ def test_distance_without_a_loss(check_figure: Check) -> None:
     assert {y for _, y in points(figure)[LIMIT]} == {10}
     assert not [name for name in panel.table if "price" in name]
     assert "bytes a file" in panel.table
-    assert panel.table["setting"][0] == "x = 1 bit"
+    assert panel.table["setting"].tolist() == ["x = 2 bits", "x = 1 bit"]
 
 
 def test_what_restores_no_number_is_not_drawn(check_figure: Check) -> None:

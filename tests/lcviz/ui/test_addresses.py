@@ -21,20 +21,20 @@ OF_MODELS = " ".join(
     + " ".join(f"lr_{card.name}_{o}" for o in card.optimizers)
     for card in MODELS.values()
 )
-OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
+LIMITS = "want rework distance size rate seconds"
+OF_TUNE = " ".join(f"tune_{of}_{limit}" for of in ("run", "files") for limit in LIMITS.split())
 PAGES = {  # parameters of their own
     "live": f"""{SETTINGS} {OF_MODELS} step killed_loss speed
         live_crash live_crashes live_shows""",
     "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_tolerance
         learn_answers u track learn_step""",
-    "tune": f"""{OF_AB} tune_view tune_source tune_own tune_model tune_wide tune_want_True
-        tune_size tune_distance tune_rework""",
+    "tune": f"{OF_TUNE} tune_source tune_own tune_model tune_wide",
     "recover": """recover_source recover_own recover_model recover_share recover_interval
-        recover_fail_at recover_seeds recover_cap recover_seed_5 recover_loss recover_timed
+        recover_fail_at recover_seeds recover_cap recover_seed_5 recover_loss
         recover_crash recover_crashes recover_shows""",
     "inspect": """inspect_follow inspect_step inspect_tensor inspect_alphabet
         inspect_value_linear.weight""",
-    "export": "export_source export_step",
+    "export": "export_source export_step export_path export_without",
 }
 # What opens a part of a page that has parameters of its own.
 OPENED = {
@@ -43,7 +43,7 @@ OPENED = {
     "tune": (
         {"tune_source": "another model"},
         {"tune_source": "own files"},
-        {"tune_view": "Compare", "tune_b_keep": "Budget"},  # and A by bits
+        *({"tune_run_want": want} for want in ("distance", "size", "a day")),
     ),
     "recover": ({"recover_source": "own files"},),
     "export": ({"export_source": "Files of mine"},),
