@@ -14,7 +14,7 @@ from lcviz.lab.intervals import mean
 from lcviz.lab.progress import as_report
 from lcviz.lab.recovery.last_state import Restored, crash_at_last
 from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at
-from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
+from lcviz.lab.recovery.recovery import Outcome, fail_and_recover
 from lcviz.lab.recovery.recovery import Protocol as Failure
 
 from .base import (
@@ -36,6 +36,7 @@ from .base import (
     workload_arguments,
     workload_of,
 )
+from .repeated import RepeatedOutcome, fail_repeatedly
 from .results_file import Row
 
 OURS = lc(Coding(budget=SHARES[0])).name  # the other methods are compared with it
