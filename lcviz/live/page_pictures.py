@@ -68,10 +68,11 @@ def show_base(run: Run, text: str) -> None:
     page_board.mount_run(run.id, {}, _range(run) | shown, text, {})
 
 
-def _range(run: Run) -> dict[str, int]:
-    """Of the slider of steps."""
-    interval = run.settings.interval
-    return {"interval": interval, "last": run.settings.stop_after // interval * interval}
+def _range(run: Run) -> dict[str, Any]:
+    """What is trained, and the range of the slider of steps."""
+    interval, last = run.settings.interval, run.settings.stop_after
+    about = f"{run.task.title}, seed {run.settings.seed}."
+    return {"about": about, "interval": interval, "last": last // interval * interval}
 
 
 def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> bool:

@@ -82,8 +82,8 @@ def mount_run(
     Args:
         run_id: A part of the component's key: a new run begins with an empty board.
         pictures: Place on the board -> facts of its picture.
-        state: interval and last, of the run; newest, a step; shown, the step of the pictures; step,
-            the one that was chosen, None for the newest; carries.
+        state: about, what is trained; interval and last, of the run; newest, a step; shown, the
+            step of the pictures; step, the one that was chosen, None for the newest; carries.
         problem: What is not as asked for.
         events: Of all pictures, and "step", with 0 for the newest.
     """

@@ -165,6 +165,8 @@ def test_every_picture_can_be_touched(pictures: Page) -> None:
     word, meaning = page.get_by_role("button", name="Restart"), page.get_by_text(MEANING)
     word.hover()  # under the pointer or with the focus
     expect(meaning).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(meaning).to_be_hidden()
     page.mouse.move(0, 0)
     expect(meaning).to_be_hidden()
     word.focus()

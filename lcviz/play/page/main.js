@@ -141,7 +141,8 @@ function heardFrom(event, value) {
 listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
-  find("handout-link").textContent = isLocal ? "" : location.href;
+  const about = recorded ? "" : (state?.about ?? `Logistic regression on handwritten digits, seed ${state?.seed}.`);
+  find("handout-link").textContent = `${about} ${isLocal ? "" : location.href}`;
   // There is no room for the picture of the race.
   find("handout-race").textContent = card("race").hidden ? "" : `${card("race").dataset.sentence} ${plain(inCard("race", ".text")?.written ?? "")}`;
   // As large as one page lets it be.

@@ -100,6 +100,8 @@ function write(place, text, terms = {}) {
 /** A text as it is read aloud or shown where nothing can be marked. */
 const plain = (text) => text.replace(MARKED, (_, word, name, value, shown) => word ?? shown);
 
+const TIP = 140; // pixels, the height of most explanations
+
 /** A word, explained while the pointer or the focus is on it; where there is a glossary, its link. */
 function term(shown, { help, link }) {
   const name = `term-${shown}`;
@@ -108,10 +110,18 @@ function term(shown, { help, link }) {
   if (link) tip.append(" ", make("a", { href: link, target: "_blank", rel: "noopener" }, "Glossary"));
   word.onclick = () => word.focus(); // not every browser does it
   const whole = make("span", { class: "explained" }, word, tip);
+  const open = () => set(tip, { hidden: false, class: word.getBoundingClientRect().bottom > innerHeight - TIP ? "tip above" : "tip" });
   // With braces: a handler that returns false would keep Tab from going on.
-  whole.onkeydown = (event) => {
-    if (event.key === "Escape") event.target.blur();
+  const close = ({ key }) => {
+    if (key === "Escape") set(tip, { hidden: true });
   };
+  whole.onkeydown = close;
+  word.onfocus = open;
+  whole.onpointerenter = () => {
+    open();
+    document.addEventListener("keydown", close);
+  };
+  whole.onpointerleave = () => document.removeEventListener("keydown", close);
   return whole;
 }
 

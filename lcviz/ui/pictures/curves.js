@@ -94,6 +94,9 @@ function drawAll(svg, data, width, send) {
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
   let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
   if (!log && low > 0 && low < 0.4 * high) low = 0;
+  // What moves less than labels can tell apart is drawn as what it is: flat.
+  const least = log ? 0 : 0.002 * Math.max(Math.abs(low), Math.abs(high));
+  if (high - low < least) [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
   if (high === low) high = low + 1;
   const [x0, x1] = data.range;
   const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - right);
@@ -102,7 +105,9 @@ function drawAll(svg, data, width, send) {
   const top = said.some((place) => place?.above) ? ABOVE : 8;
   const y = (value) => top + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 6 - top);
   const [grid, marks, lines, names, hover, , below] = svg.children;
-  const rules = ticks(low, high, log).map((value) => ({ value }));
+  const at = ticks(low, high, log);
+  const texts = tickTexts(at);
+  const rules = at.map((value, i) => ({ value, number: texts[i] }));
   const drawn = data.lines.map((line) => line.x.map((step, i) => (line.y[i] === null ? null : [x(step), y(line.y[i])])));
   const { ends, level } = placed(data, drawn, y, { width, height, right });
   if (data.level) rules.push({ value: data.level.y, text: data.level.text, place: level });
@@ -110,11 +115,11 @@ function drawAll(svg, data, width, send) {
     grid,
     rules,
     () => make("g", {}, make("line"), make("text", { class: "faint" })),
-    (g, { value, text, place }) => {
+    (g, { value, number, text, place }) => {
       const [rule, said] = g.children;
       set(rule, { x1: LEFT, x2: width - right, y1: y(value), y2: y(value), stroke: text ? "var(--faint)" : "var(--line)", "stroke-dasharray": text ? "4 3" : null });
       set(said, place ? { x: place.x, y: place.y, "text-anchor": place.anchor } : { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
-      said.textContent = text ?? digits(value).replace("-", "−");
+      said.textContent = text ?? number;
     },
   );
   each(
@@ -183,6 +188,12 @@ function drawAll(svg, data, width, send) {
   );
   point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send);
   return { x, y, ends, height };
+}
+
+/** The numbers of an axis, with as many digits as tell them apart: three to five. */
+function tickTexts(values) {
+  const texts = [3, 4, 5].map((n) => values.map((value) => digits(value, n).replace("-", "−")));
+  return texts.find((own) => new Set(own).size === own.length) ?? texts[2];
 }
 
 /** A few round numbers from low to high; on a log axis powers of ten and a few multiples of these. */
@@ -297,5 +308,5 @@ function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
   set(svg, { style: data.clickable ? "cursor: pointer" : null });
 }
 
-/** Three significant digits. */
-const digits = (value) => (value && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3) ? value.toExponential(1) : significant(value));
+/** So many significant digits. */
+const digits = (value, n = 3) => (value && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3) ? value.toExponential(n - 2) : significant(value, n));

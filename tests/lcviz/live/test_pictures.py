@@ -35,7 +35,7 @@ from lcviz.live.weights_picture import (
 )
 from lcviz.run.run import Run
 from lcviz.run.whole_run import Trial
-from lcviz.text import nbytes_text
+from lcviz.text import nbytes_text, percent_text
 from lcviz.ui.picture import Picture, drawing
 from tests.lcviz.common import MakeRun
 from tests.worded import MARK, QUANTITY, all_worded, as_read, worded
@@ -196,6 +196,12 @@ def test_what_a_bucket_is_worth(finished_runs: MakeRun) -> None:
         assert bar["loss"] == round(losses[key], 6)
     assert max(bar["error"] for bar in data["buckets"]) > data["rounding"] > 0
     assert "the loss is" in data["text"]
+    most, other = sorted(data["buckets"], key=lambda bar: -bar["error"])[:2]
+    for bar, outlined in ((most, False), (other, True)):  # the largest is told anyway
+        key = bar["exponent"], bar["sign"]
+        marked = check(buckets_picture(shown, 2, Worth(True, removed), key))["text"]
+        assert f", outlined, {percent_text(bar['error'])}." in marked or not outlined
+        assert ("outlined" in marked) == outlined
     waiting = check(buckets_picture(shown, 2, Worth(True, waiting="Pause first.")))
     assert waiting["text"].endswith("Pause first.")
     assert {bar["loss"] for bar in waiting["buckets"]} == {None}
@@ -358,7 +364,7 @@ def test_headline(finished_runs: MakeRun, retry: Retry) -> None:
     every = tried_settings(own, trial)
     sizes = {c.step: 100 for c in saved[1:]}
     other = check(headline(retry(run, Coding(1)), saved, status, crash, None, every, sizes))
-    kept = "2 bits, run-length Huffman, one code and the track"
+    kept = "2 bits, run-length Huffman, one code and a memory of what is dropped"
     assert other["kept"] == f"only a try: the run has {kept}"
     whole = saved[0].nbytes + 100 * len(sizes)
     assert as_read(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")

@@ -26,3 +26,15 @@ def test_axes_have_a_few_round_numbers(
 ) -> None:
     answer = in_node([drawing("curves")], "one => ticks(...one)", [low, high, log])
     assert answer == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([-0.02, 0, 0.01], ["−0.02", "0", "0.01"]),
+        ([-0.03148, -0.03146], ["−0.03148", "−0.03146"]),  # with three digits they are alike
+        ([0.00012, 0.00014], ["1.2e−4", "1.4e−4"]),
+    ],
+)
+def test_numbers_of_an_axis_differ(values: list[float], expected: list[str]) -> None:
+    assert in_node([drawing("curves")], "tickTexts", values) == expected

@@ -67,10 +67,12 @@ function bucketsSentence(facts) {
   return `${slotsText} for ${nBuckets} buckets${where}, largest first: ${changedText} of ${groupedNumber(n)} values are kept. Paler ones ${leftOut(carries)}. Log scale.`;
 }
 
-/** What the removal of the most important bucket costs. @param {BucketsFacts} facts */
-function worthSentence({ buckets, rounding, measured: isMeasured, loss, waiting }) {
+/** What the removal of the most important bucket costs, and of the marked one. @param {BucketsFacts} facts */
+function worthSentence({ buckets, marked, rounding, measured: isMeasured, loss, waiting }) {
   const most = buckets.reduce((best, bucket) => (bucket.error > best.error ? bucket : best));
   const name = bucketText(most.exponent, most.sign);
+  const other = buckets.find((bucket) => bucket !== most && marked?.join() === `${bucket.exponent},${bucket.sign}`);
+  const otherText = other ? ` Without ${bucketText(other.exponent, other.sign)}, outlined, ${percentText(other.error)}.` : "";
   const measured = isMeasured ? `: the loss is ${shortLossText(most.loss ?? NaN)} instead of ${shortLossText(loss ?? NaN)}` : "";
-  return `With all buckets ${percentText(rounding)} of δ is lost, by rounding. Without ${name} alone, ${percentText(most.error)}${measured}.${waiting && ` ${waiting}`}`;
+  return `With all buckets ${percentText(rounding)} of δ is lost, by rounding. Without ${name} alone, ${percentText(most.error)}${measured}.${otherText}${waiting && ` ${waiting}`}`;
 }

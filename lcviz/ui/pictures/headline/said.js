@@ -87,7 +87,7 @@ function ownText(own, tried) {
   if (tried.kept !== own.kept) texts.push(own.kept);
   if (tried.coder !== own.coder) texts.push(coderText(own.coder));
   if (tried.scope !== own.scope) texts.push(own.scope === "model" ? "one code" : "a code for each tensor");
-  if (tried.carries !== own.carries) texts.push(own.carries ? "the track" : "no track");
+  if (tried.carries !== own.carries) texts.push(`${own.carries ? "a" : "no"} memory of what is dropped`);
   return `the run has ${enumerated(texts)}`;
 }
 
