@@ -15,6 +15,7 @@ Not done here: the stages (writer).
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -23,6 +24,7 @@ from codec.errors import LockedError
 P = ParamSpec("P")
 R = TypeVar("R")
 PATIENCE = 60.0  # seconds that a staged state may take until its thread has begun
+POLL = 0.001  # seconds
 ONE_SAVE = (
     "two saves at once through one ChainWriter: wait for one before the next, and let a signal's "
     "handler leave a note for the training loop"
@@ -33,7 +35,8 @@ class CurrentSave:
     """The thread whose save is the current one."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        # No condition, much of which is Python: Ctrl-C could leave it locked.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._at_work = False  # in a stage of its save
         self._staged: list[threading.Thread] | None = None  # threads older than the staged state
@@ -41,10 +44,12 @@ class CurrentSave:
 
     def wait(self) -> None:
         """Wait until every staged state is saved. Raises LockedError if no thread takes it."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._staged is None, PATIENCE):
+        end = time.monotonic() + PATIENCE
+        while self._staged is not None:
+            if time.monotonic() > end:
                 self._staged = None
                 raise LockedError("a state was staged and never saved; save again")
+            time.sleep(POLL)
         if self._last is not None and self._last is not threading.current_thread():
             self._last.join()
 
@@ -54,16 +59,14 @@ class CurrentSave:
 
     def drop(self) -> None:
         """Forget the staged state: it will not be saved."""
-        with self._changed:
-            self._staged = None
-            self._changed.notify_all()
+        self._staged = None
 
     def begin(self) -> None:
         """Begin a save of this thread, after staged states are saved. Raises LockedError."""
         thread = threading.current_thread()
         if self._staged is None or thread in self._staged:
             self.wait()
-        with self._changed:
+        with self._lock:
             if self._at_work:
                 raise LockedError(ONE_SAVE)
             self._thread = thread
@@ -83,7 +86,7 @@ class CurrentSave:
         """Run a stage of this thread's save; an error ends the save. Raises LockedError."""
         entered = False
         try:
-            with self._changed:
+            with self._lock:
                 if self._at_work or self._thread is not threading.current_thread():
                     raise LockedError(ONE_SAVE)
                 self._at_work = entered = True

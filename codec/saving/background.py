@@ -16,13 +16,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from codec.chain.chain import Chain
 from codec.chain.upkeep import Change
@@ -36,6 +35,34 @@ from .process import Answer, Message, Opened, describe_exit, start
 from .recorder import Settings
 from .saved import PendingSave, Saved
 
+T = TypeVar("T")
+
+
+class _Outcome(Generic[T]):
+    """What one thread sets, and another one waits for. Ctrl-C may interrupt it anywhere.
+
+    `threading.Condition`, on which events and futures stand, may then stay locked, or be released
+    twice: much of it is Python.
+    """
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        self.is_set = False
+        self._until_set = threading.Lock()
+        self._until_set.acquire()
+
+    def set(self, value: T) -> None:
+        """Set it, unless it is set."""
+        if not self.is_set:
+            self.value, self.is_set = value, True
+            self._until_set.release()
+
+    def wait(self) -> T:
+        """The value, once it is set. For one thread at a time."""
+        if not self.is_set:
+            self._until_set.acquire()  # it stays locked: nobody waits again
+        return cast("T", self.value)
+
 
 @dataclass(eq=False)
 class _Request:
@@ -48,8 +75,8 @@ class _Request:
     message: Message
     memory: Memory | None = None
     values: tuple[str, ...] = ()
-    sent: threading.Event = field(default_factory=threading.Event)
-    answer: Future[Answer | Exception] = field(default_factory=Future)
+    sent: _Outcome[None] = field(default_factory=_Outcome)
+    answer: _Outcome[Answer | Exception] = field(default_factory=_Outcome)
     was_told: bool = False
 
 
@@ -91,7 +118,7 @@ class Background:
     def save(self, step: int, layout: Layout, parts: Parts) -> Saved:
         """Hand a state over. Raises the error of the previous save."""
         last = self._newest
-        if self._skips and last and not last.answer.done():
+        if self._skips and last and not last.answer.is_set:
             self._send(last)
             return Saved(step, "skipped", 0, layout.nbytes, 0.0, lossy_nbytes=layout.lossy_nbytes)
         self._settle()
@@ -111,7 +138,7 @@ class Background:
         self._send(request)
         request.sent.wait()
         # If the other process has ended, say so at once.
-        if request.answer.done() and isinstance(request.answer.result(), Exception):
+        if isinstance(request.answer.value, Exception):
             self._settle()
         return PendingSave(step, partial(self._lock.run, self._result, request))
 
@@ -139,7 +166,7 @@ class Background:
 
     def _send(self, request: _Request) -> None:
         """Let the thread send a request. Ctrl-C may interrupt this; sending twice does no harm."""
-        if not request.sent.is_set():
+        if not request.sent.is_set:
             self._requests.put(request)
 
     def _settle(self) -> None:
@@ -156,7 +183,7 @@ class Background:
     def _answer(self, request: _Request) -> Saved | Change:
         """Wait for an answer, and return what was done. Raises its error."""
         self._send(request)
-        answer = request.answer.result()
+        answer = request.answer.wait()
         if isinstance(answer, Exception):
             answer = Answer(self._died(answer), self.step)
         result, newest = answer
@@ -218,18 +245,18 @@ def _talk(connection: Connection, requests: SimpleQueue[_Request | None]) -> Non
     """Send each request, and note its answer, until there is None."""
     with connection:
         while (request := requests.get()) is not None:
-            if request.sent.is_set():  # it is there twice
+            if request.sent.is_set:  # it is there twice
                 continue
             try:
                 connection.send(request.message)
                 if request.message.layout is not None:
                     assert request.memory is not None, "it has that layout"
                     send_handle(connection, request.memory.descriptor, None)
-                request.sent.set()
-                request.answer.set_result(connection.recv())
+                request.sent.set(None)
+                request.answer.set(connection.recv())
             except Exception as exc:
-                request.answer.set_result(exc)
-                request.sent.set()
+                request.answer.set(exc)
+                request.sent.set(None)
                 break  # a part of the message may be sent: the other process has to end
         with contextlib.suppress(OSError):
             connection.send(None)

@@ -8,10 +8,12 @@ import mmap
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -21,7 +23,7 @@ import torch
 
 import codec
 from codec.errors import DigestError, LockedError, StepOrderError
-from codec.saving.background import Background
+from codec.saving.background import Background, _Outcome
 from codec.saving.memory import Memory
 from codec.saving.process import LOWEST
 from codec.saving.saved import PendingSave
@@ -50,7 +52,7 @@ def answered(checkpoints: codec.Checkpointer) -> None:
     """Wait for the newest save's answer, and do not look at it."""
     newest = background_of(checkpoints)._newest
     assert newest is not None
-    wait([newest.answer])
+    newest.answer.wait()
 
 
 @pytest.fixture
@@ -171,16 +173,16 @@ def test_tensors_wherever_they_lie(tmp_path: Path) -> None:
 
 def test_save_waits_for_the_one_before(tmp_path: Path, paused: Pause, monkeypatch: Patch) -> None:
     """The process that saves goes on once its answer is waited for, and not before."""
-    waited, result = [], Future.result
+    waited, answer = [], Background._answer
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         go_on = paused(checkpoints)
 
-        def noted(answer: Future[Any]) -> Any:
+        def noted(background: Background, request: Any) -> Any:
             waited.append(checkpoints.step)
             go_on()
-            return result(answer)
+            return answer(background, request)
 
-        monkeypatch.setattr(Future, "result", noted)
+        monkeypatch.setattr(Background, "_answer", noted)
         checkpoints.save(0, {"w": np.zeros(9, np.float32)})
         assert waited == []
         checkpoints.save(1, {"w": np.ones(9, np.float32)})
@@ -548,7 +550,7 @@ def test_a_signal_handler_raises_while_waiting(tmp_path: Path, paused: Pause) ->
         go_on = paused(checkpoints)
         saved = checkpoints.save(0, {"w": w})
         with (
-            mock.patch.object(Future, "result", side_effect=raised),
+            mock.patch.object(_Outcome, "wait", side_effect=raised),
             pytest.raises(OSError, match="the training's own"),
         ):
             _ = saved.nbytes
@@ -556,6 +558,31 @@ def test_a_signal_handler_raises_while_waiting(tmp_path: Path, paused: Pause) ->
         assert saved.kind == "base"
         checkpoints.save(1, {"w": w + 1})
     assert codec.verify(path).steps == (0, 1)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_wait_is_interrupted_at_any_instruction(number: int) -> None:
+    """Nothing stays locked, and the value still arrives. 40: more than there are."""
+    outcome, left = _Outcome[str](), iter(range(number))
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is not _Outcome.wait.__code__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and next(left, None) is None:
+            sys.settrace(None)
+            raise InterruptedError
+        return trace
+
+    setter = threading.Timer(0.01, outcome.set, ["saved"])
+    setter.start()
+    with contextlib.suppress(InterruptedError):
+        sys.settrace(trace)
+        outcome.wait()
+    sys.settrace(None)
+    setter.join()
+    outcome.set("again")  # changes nothing
+    assert outcome.wait() == outcome.wait() == "saved"
 
 
 def test_a_change_of_layout_that_fails(tmp_path: Path) -> None:
