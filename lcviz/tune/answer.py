@@ -74,7 +74,7 @@ def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
         return Measure(lambda c: c.share_bound, 0.0, per, *bounds)
     per, times = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}", 1.0
     if tuned.target == "rate":
-        per, times = "a day", DAY / seconds
+        per, times = "a day with bases", DAY / seconds
     return Measure(lambda c: c.rate * c.setting.interval, times, per, *bounds)
 
 
@@ -119,7 +119,10 @@ def basis(tuned: Tuned) -> str:
     n = best.distance.n if best else max(c.distance.n for c in tuned.candidates)
     if tuned.candidates[0].rework is None:
         limit = f"{100 * WARNED_BEHIND:g} %"
-        return f" The distance is the largest of {n}; beyond {limit} a restart is of little use."
+        return (
+            f" The distance is the largest of {n}; beyond {limit} a restart is of little use. Not "
+            "counted: a training's random states, 1 to 5 kB a checkpoint."
+        )
     if n >= FAILURES:
         return ""
     return f" This rests on only {n} crashes: more would tighten the bounds."

@@ -28,8 +28,9 @@ from .recorded import SWEEP, recorded
 TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "a day"}
 QUESTION = "which setting should I use?"
 OF_FILES = (
-    "Distance: ‖restored − u‖ / ‖u − u₀‖, u a checkpoint and u₀ the first one. Measured when the "
-    "next save is due; the largest is drawn here."
+    "Distance: ‖restored − u‖ / ‖u − u₀‖ of all tensors together, u the last checkpoint before the "
+    "next save, u₀ the first one. Where every one is saved, that is the saved one itself. The "
+    "largest is drawn here."
 )
 OF_TRAINING = (
     "Distance: ‖restored − u‖ / ‖u − u₀‖, u the state before the crash, u₀ the first one. Measured "
@@ -112,14 +113,10 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     if tuned.target == "rate":
         stored = nbytes_text(30 * measure.nbytes(best))
         bases = (
-            f" In float32 a state has {full}. Counted: a base after {best.n_deltas:,} deltas, "
-            f"where the codec places it. After 30 days {stored} are on disk, or less with "
-            "keep\\_steps."
+            f" In float32 a state has {full}. Counted: a base of {nbytes_text(best.base_nbytes)} "
+            f"after every {best.n_deltas:,} deltas, where the codec places it. After 30 days "
+            f"{stored} are on disk; a Checkpointer's keep\\_steps removes old ones."
         )
-    elif request.files is not None and tuned.recommended and best.setting.interval == 1:
-        n = len(request.files.steps)
-        total = nbytes_text(best.base_nbytes + (n - 1) * best.share * best.full_nbytes)
-        bases = f" In float32 a state has {full}; all {n}, one of them a base, take {total}."
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
     title.caption(f"{about}.{notes}", help=measured)
@@ -205,7 +202,7 @@ def _use(request: SweepRequest, best: Candidate) -> None:
     if request.files is not None:
         st.container(border=True, width="content").page_link(
             navigation.page("export"),
-            label="Compress these files with it",
+            label="Compress these files with it on Export",
             icon=":material/compress:",
             query_params=in_url(best.setting.coding, "export_")
             | {"export_source": "Files of mine"},

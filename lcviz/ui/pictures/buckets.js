@@ -169,11 +169,9 @@ function drawCut(line, group, svg, body, data, { width, step, middle, height }, 
   draggable(handle, { begin, move, end, by: (steps) => moveTo(body.cut + steps, false) });
 }
 
-/** What the cut of the page keeps, in words. */
-function keptText({ buckets, cut, most }) {
-  const n = buckets.reduce((sum, bar) => sum + (bar.rank <= cut ? bar.kept + bar.rest : 0), 0);
-  if (cut >= most) return `All ${most} buckets are kept: ${groupedNumber(n)} values change.`;
-  return `${pluralText(cut, "slot")} for ${most} buckets, largest first: ${pluralText(n, "value")} ${n === 1 ? "is" : "are"} kept.`;
+/** What the cut of the page keeps, in words. How many values that are, the answer says: δ is another one then. */
+function keptText({ cut, most }) {
+  return cut >= most ? `All ${most} buckets are kept.` : `${pluralText(cut, "slot")} for ${most} buckets, largest first.`;
 }
 
 const name = (bar) => bucketText(bar.exponent, bar.sign);

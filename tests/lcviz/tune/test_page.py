@@ -172,7 +172,7 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     lost = f"95 of 100 crashes cost {price} iterations"
     lost = f"distance at most {y:.2f} %" if by_distance else lost
     sure = "at most" if files else "in 95 of 100 saves"
-    per = {"size": f"a checkpoint {sure}", "rate": "a day"}
+    per = {"size": f"a checkpoint {sure}", "rate": "a day with bases"}
     (best,) = (c for c in candidates if c.setting.text(unit) == text)
     share = best.share_bound if target == "size" else best.rate * best.setting.interval
     smaller = f"{1 / share:.3g} × smaller"

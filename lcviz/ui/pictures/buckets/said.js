@@ -72,7 +72,7 @@ function worthSentence({ buckets, marked, rounding, measured: isMeasured, loss, 
   const most = buckets.reduce((best, bucket) => (bucket.error > best.error ? bucket : best));
   const name = bucketText(most.exponent, most.sign);
   const other = buckets.find((bucket) => bucket !== most && marked?.join() === `${bucket.exponent},${bucket.sign}`);
-  const otherText = other ? ` Without ${bucketText(other.exponent, other.sign)}, outlined, ${percentText(other.error)}.` : "";
+  const otherText = other ? ` Without the outlined one, ${percentText(other.error)}.` : "";
   const measured = isMeasured ? `: the loss is ${shortLossText(most.loss ?? NaN)} instead of ${shortLossText(loss ?? NaN)}` : "";
-  return `With all buckets ${percentText(rounding)} of δ is lost, by rounding. Without ${name} alone, ${percentText(most.error)}${measured}.${otherText}${waiting && ` ${waiting}`}`;
+  return `Rounding loses ${percentText(rounding)} of δ; without ${name} alone ${percentText(most.error)} is lost${measured}.${otherText}${waiting && ` ${waiting}`}`;
 }

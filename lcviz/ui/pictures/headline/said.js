@@ -83,12 +83,14 @@ function statusText({ iteration, last, rate, end }) {
 
 /** The run's own settings where a tried one differs. @param {KeptSetting} own @param {KeptSetting} tried */
 function ownText(own, tried) {
+  /** @type {string[]} */
   const texts = [];
   if (tried.kept !== own.kept) texts.push(own.kept);
   if (tried.coder !== own.coder) texts.push(coderText(own.coder));
   if (tried.scope !== own.scope) texts.push(own.scope === "model" ? "one code" : "a code for each tensor");
-  if (tried.carries !== own.carries) texts.push(`${own.carries ? "a" : "no"} memory of what is dropped`);
-  return `the run has ${enumerated(texts)}`;
+  const parts = texts.length ? [`has ${enumerated(texts)}`] : [];
+  if (tried.carries !== own.carries) parts.push(own.carries ? "keeps the rest" : "loses the rest");
+  return `the run ${enumerated(parts)}`;
 }
 
 /**
