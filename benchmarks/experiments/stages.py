@@ -11,7 +11,6 @@ from typing import Any
 from benchmarks.markdown import table
 from codec import Coding
 from lcviz.lab.intervals import mean
-from lcviz.lab.removed_bucket import remove_buckets_of_last
 
 from .base import (
     TITLES,
@@ -31,6 +30,7 @@ from .base import (
     titled,
 )
 from .breakdown import breakdown
+from .removed import remove_buckets_of_last
 from .results_file import Row
 
 PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H

@@ -15,14 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from codec import Coding
-from codec.errors import SettingsError
 from codec.inspect import Arrays, Codes, copy_arrays
 
-from .anatomy import Alphabet, BucketKey, BucketTotal, changes, dissect, totals
-from .measures import distance
-from .progress import Progress, part, unreported
-from .series import Series, tracked
+from .anatomy import Alphabet, BucketKey, BucketTotal, totals
+from .progress import Progress
 
 
 @dataclass(frozen=True)
@@ -143,47 +139,3 @@ def errors_without(alphabets: Sequence[Alphabet]) -> tuple[float, dict[BucketKey
 def among(alphabet: Alphabet, keys: Collection[BucketKey]) -> NDArray[np.bool_]:
     """bool (b,): which buckets of an alphabet have one of these keys (exponent, sign)."""
     return np.array([key in keys for key in alphabet.keys], np.bool_)
-
-
-def remove_buckets_of_last(
-    series: Series, coding: Coding, progress: Progress = unreported
-) -> RemovedBuckets:
-    """Save a series with a coding, then leave out each bucket of its last delta in turn.
-
-    A last state with a new layout has no delta and is skipped. The loss is NaN if the series has
-    none. Distances are those of the quantized tensors, from the first state with the layout of the
-    delta.
-
-    Raises:
-        SettingsError: No two states in a row have the same layout, or nothing changed in the last.
-        LccError: A state cannot be encoded.
-    """
-    first: Arrays = {}
-    last_tracker, last_step = None, None
-    replayed, total = part(progress, 0, 2), len(series) - 1
-    for done, (state, tracker) in enumerate(tracked(series, coding), 1):
-        if tracker is not last_tracker:
-            last_tracker, first = tracker, copy_arrays(tracker.state)
-        before = copy_arrays(tracker.state)
-        step = tracker.prepare_arrays(state.arrays)
-        tracker.commit(step)
-        last_step = state, before, copy_arrays(state.arrays), step
-        replayed(done, total)
-    assert last_step is not None, "tracked yields at least one state"
-    state, before, arrays, step = last_step
-    deltas = changes(arrays, before, step)
-    alphabets, codes = dissect(deltas, step)
-    if not totals(alphabets):
-        raise SettingsError(
-            f"checkpoint {state.step}: no change can be quantized; end with another checkpoint"
-        )
-    moved = distance(arrays, first, deltas)
-    loss_of = state.loss_of or (lambda _state: math.nan)
-    return removed_buckets(
-        state.step,
-        Dissection({**before, **step.exact_after(before)}, alphabets, codes),
-        moved,
-        loss_of,
-        part(progress, 1, 2),
-        below=True,
-    )

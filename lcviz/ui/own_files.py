@@ -6,6 +6,7 @@ What is opened on one page is open on the others.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,31 @@ from . import session, widgets
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which stops larger ones before they arrive
 MOST_SENTENCES = 5  # about single files
 MOST_MIB = 500  # of one visitor's uploads together
-_TURN = "own-turn"  # in the session: how often something was uploaded
-_UPLOAD = "own-uploaded"  # in the session: an upload's folder and files, or why it was refused
+_UPLOAD = "own-uploaded"  # in the session: an `_Upload`
 _PATH = "own-path"  # in the session: the key of the page where a path was given last, and the path
 _OPENED = "own-opened"  # in the session: the files opened from a source, or an error
+
+
+@dataclass
+class _Upload:
+    """The newest upload. It changes in place: touching the session may end a run in between.
+
+    turn: how often something was uploaded. value: its folder and files, or why it was refused.
+    """
+
+    turn: int = 0
+    value: tuple[VisitorFolder, NamedFiles] | str | None = None
+
+    def close(self) -> None:
+        """Delete it."""
+        value, self.value = self.value, None
+        if isinstance(value, tuple):
+            value[0].close()
+
+
+def _newest() -> _Upload:
+    upload: _Upload = st.session_state.setdefault(_UPLOAD, _Upload())
+    return upload
 
 
 def opened_series(path_key: str, least: int) -> tuple[OwnFiles | None, str]:
@@ -97,18 +119,16 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
         if last_path and st.query_params.get(path_key) != last_path:
             st.query_params[path_key] = last_path  # once: from then on the field does it
     grid = st.grid(2, min_column_width=320, key="own-places")
-    turn = st.session_state.setdefault(_TURN, 0)
+    newest = _newest()
     with grid.cell():
         # A new widget for every upload, so that the server drops its copy of the last upload. It
         # takes any kind of file: Streamlit would refuse a wrong kind without saying what to do.
-        st.file_uploader(
+        files = st.file_uploader(
             f"A chain of your own, {CHAIN}"
             if chains
             else f"Checkpoints of your own, .safetensors or .pt; or one chain, {CHAIN}",
             accept_multiple_files=True,
-            key=f"own_upload_{turn}",
-            on_change=_received,
-            args=(turn,),
+            key=f"own_upload_{newest.turn}",
             max_upload_size=UPLOAD_MIB,
             help="Files with numbers in their names; or a chain from Download chain or "
             f"Download everything. Up to {MOST_FILES} files, {MOST_MIB} MiB together. "
@@ -127,6 +147,9 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
             args=(path_key,),
             **(words | path_words | widgets.IN_URL),
         )
+    if files:  # in the page, not in a callback: a run that is interrupted here is repeated
+        _receive(newest, files)
+        st.rerun()
     return path.strip()
 
 
@@ -135,7 +158,7 @@ def upload() -> tuple[VisitorFolder, NamedFiles] | None:
 
     Returns None if there is no upload, or if it was refused: then the page says why.
     """
-    uploaded = st.session_state.get(_UPLOAD)
+    uploaded = _newest().value
     if isinstance(uploaded, str):
         widgets.error(uploaded)
         return None
@@ -152,7 +175,7 @@ def is_chain(path_key: str) -> bool:
 
     Any path that was given on this page counts as one: opening it says what is wrong.
     """
-    uploaded = st.session_state.get(_UPLOAD)
+    uploaded = _newest().value
     if isinstance(uploaded, tuple):
         return _is_chain(uploaded[1])
     page, path = _last_path(path_key)
@@ -246,28 +269,25 @@ def _path_given(path_key: str) -> None:
         _close()
 
 
-def _received(turn: int) -> None:
-    """Put the uploaded files into a folder of their own."""
-    files: list[Any] = st.session_state.get(f"own_upload_{turn}") or []
-    # In a fragment, a browser reports the previous widget once more: its files are here already.
-    if not files or turn != st.session_state[_TURN]:
-        return
-    _close()
-    st.session_state[_TURN] = turn + 1
+def _receive(newest: _Upload, files: list[Any]) -> None:
+    """Put uploaded files into a folder of their own, in place of the upload before."""
+    newest.close()
     total = sum(file.size for file in files)
-    if total > MOST_MIB * 2**20 or any(file.size > UPLOAD_MIB * 2**20 for file in files):
-        st.session_state[_UPLOAD] = (
+    value: tuple[VisitorFolder, NamedFiles] | str
+    if total > MOST_MIB * 2**20:  # Streamlit refuses single files that are too large
+        value = (
             f"These files have {nbytes_text(total)}; up to {nbytes_text(MOST_MIB * 2**20)} can be "
             f"uploaded together, {nbytes_text(UPLOAD_MIB * 2**20)} each. Give their path on this "
             "machine."
         )
-        return
-    try:
-        st.session_state[_UPLOAD] = _write(files)
-    except SourceError as exc:
-        st.session_state[_UPLOAD] = plain(f"{files[0].name}: {exc}")
-    except OSError as exc:
-        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {exc}"
+    else:
+        try:
+            value = _write(files)
+        except SourceError as exc:
+            value = plain(f"{files[0].name}: {exc}")
+        except OSError as exc:
+            value = f"The upload cannot be kept on disk. {exc}"
+    newest.turn, newest.value = newest.turn + 1, value
 
 
 def _write(files: list[Any]) -> tuple[VisitorFolder, NamedFiles]:
@@ -292,7 +312,5 @@ def _write(files: list[Any]) -> tuple[VisitorFolder, NamedFiles]:
 
 
 def _close() -> None:
-    upload = st.session_state.pop(_UPLOAD, None)
+    _newest().close()
     st.session_state.pop(_OPENED, None)
-    if isinstance(upload, tuple):
-        upload[0].close()

@@ -49,7 +49,7 @@ def upload() -> Callable[[Any, str, bytes], Any]:
     """Upload an archive: upload(page, name, data)."""
 
     def give(page: Any, name: str, data: bytes) -> Any:
-        turn = page.at.session_state["own-turn"]
+        turn = page.at.session_state["own-uploaded"].turn
         given = [(name, data, "application/zip")]
         page.at.file_uploader(key=f"own_upload_{turn}").set_value(given)
         return page.run()

@@ -259,19 +259,19 @@ def packed(path: Path) -> bytes:
 def test_an_uploaded_archive(inspecting: Make, packed: bytes, upload: Make) -> None:
     page = inspecting()
     upload(page, "my_run.lcc.zip", packed)
-    made = [page_open._ARCHIVES[page.at.session_state["own-uploaded"][0]]]
+    made = [page_open._ARCHIVES[page.at.session_state["own-uploaded"].value[0]]]
     assert page.shows("The uploaded archive **my_run.lcc.zip**")
     assert page.chain == ("9", "0 to 8")
     assert "inspect_follow" not in page.keys("toggle")
     assert "9 steps" in page.click("verify").texts("success")[0]
-    assert page.at.session_state["own-turn"] == 1  # the server's own copy is let go
+    assert page.at.session_state["own-uploaded"].turn == 1  # the server's own copy is let go
     assert session.shelf().nbytes == len(packed)
     page.click("own-close")
     assert (made[0].closed, session.shelf().nbytes) == (True, 0)
     assert page.shows("The chain of the example run")
     upload(page, "again.zip", packed)
     assert session.shelf().nbytes == len(packed)
-    made.append(page_open._ARCHIVES[page.at.session_state["own-uploaded"][0]])
+    made.append(page_open._ARCHIVES[page.at.session_state["own-uploaded"].value[0]])
     for key in ("own-uploaded", "inspect-findings"):  # as when the session ends
         del page.at.session_state[key]
     del page
@@ -380,7 +380,7 @@ def test_refused_uploads(
     for where, name, value, data, reason in (
         (session.shelf(), "most_bytes", len(packed) - 1, packed, "This server keeps "),
         (foreign_files, "MAX_MEMBERS", 8, packed, "a zip of 9 members; the limit is 8."),
-        (own_files, "UPLOAD_MIB", 1, bytes(2**20 + 1), "can be uploaded together, 1.05 MB each"),
+        (own_files, "MOST_MIB", 1, bytes(2**20 + 1), "up to 1.05 MB can be uploaded together"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)

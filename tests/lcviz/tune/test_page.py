@@ -33,7 +33,7 @@ from lcviz.tune import page_recommend, page_sweep
 from lcviz.tune.answer import DAY, basis, default_of, described, headline, measure_of, reason
 from lcviz.tune.recommend_figure import LIMIT
 from lcviz.tune.recorded import recorded
-from lcviz.ui import session
+from lcviz.ui import own_files, session
 from lcviz.ui.coding_form import in_url
 from lcviz.ui.live_settings import run_parameters
 from lcviz.ui.settings import LOSS_SHARE
@@ -441,6 +441,27 @@ def test_uploads(tuning: Tuning, own: Path) -> None:
     assert page.charts == {"frontier"}
     page = page.click("own-close")
     assert page.texts("caption")[0] == "Open 3 or more checkpoints, or a chain."
+
+
+def test_an_upload_in_an_interrupted_run_is_not_lost(
+    tuning: Tuning, own: Path, monkeypatch: Patch
+) -> None:
+    """As when the page is drawn again while the files are taken over."""
+    write, calls = own_files._write, []
+
+    def interrupted_once(given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            own_files.st.rerun()
+        return write(given)
+
+    monkeypatch.setattr(own_files, "_write", interrupted_once)
+    page = tuning(**OWN)
+    given = [(f.name, f.read_bytes(), "") for f in map(own.joinpath, NAMES[:7])]
+    page.set("file_uploader", "own_upload_0", given)
+    assert len(calls) == 2
+    assert "own-close" in page.buttons
+    of_own(page)
 
 
 @pytest.fixture
