@@ -163,14 +163,15 @@ def no_fsync() -> Iterator[None]:
         yield
 
 
-FORK_SECONDS = 600.0  # on a busy machine the longest takes 90
+FORK_SECONDS = 600.0  # the longest takes 90 on a busy machine
 
 
 @pytest.fixture(scope="session")
 def in_fork() -> Callable[[Callable[[], Any]], tuple[int, str]]:
     """in_fork(act): run act in a fork; return its exit code and its output.
 
-    The code is 1 after an exception, and -N if signal N ended the fork. One that hangs fails.
+    The code is 1 after an exception, and -N if signal N ended the fork. A fork that hangs fails
+    the test.
     """
     return result_of_fork
 
@@ -187,7 +188,7 @@ def result_of_fork(act: Callable[[], Any]) -> tuple[int, str]:
         process.kill()
         process.join()
         printed.seek(0)
-        assert not is_late, f"it does not end: {printed.read()}"
+        assert not is_late, f"the fork did not end in time: {printed.read()}"
         assert process.exitcode is not None
         return process.exitcode, printed.read()
 

@@ -35,7 +35,7 @@ class CurrentSave:
     """The thread whose save is the current one."""
 
     def __init__(self) -> None:
-        # No condition, much of which is Python: Ctrl-C could leave it locked.
+        # Not a Condition: it is mostly Python, and Ctrl-C could leave it locked.
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._at_work = False  # in a stage of its save

@@ -39,10 +39,10 @@ T = TypeVar("T")
 
 
 class _Outcome(Generic[T]):
-    """What one thread sets, and another one waits for. Ctrl-C may interrupt it anywhere.
+    """A value that one thread sets and another waits for. Ctrl-C may interrupt either anywhere.
 
-    `threading.Condition`, on which events and futures stand, may then stay locked, or be released
-    twice: much of it is Python.
+    Not an Event or a Future: both use `threading.Condition`, which is mostly Python, so Ctrl-C
+    could leave it locked or release it twice.
     """
 
     def __init__(self) -> None:
@@ -58,9 +58,9 @@ class _Outcome(Generic[T]):
             self._until_set.release()
 
     def wait(self) -> T:
-        """The value, once it is set. For one thread at a time."""
+        """The value, once it is set. Only one thread may wait at a time."""
         if not self.is_set:
-            self._until_set.acquire()  # it stays locked: nobody waits again
+            self._until_set.acquire()  # it stays locked: from now on is_set is true
         return cast("T", self.value)
 
 

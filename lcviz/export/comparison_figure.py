@@ -20,7 +20,7 @@ MOST_MARKED = 60  # points of a line that get a symbol each
 
 
 def sizes_by_step(steps: Sequence[ComparedStep]) -> Panel:
-    """Bytes of every step in float32 and as its record; the table has its file, too."""
+    """Bytes of every step in float32 and as its record; the table also has its file's size."""
     figure = _by_step(steps, "bytes")
     full, records = [c.full_nbytes for c in steps], [c.nbytes for c in steps]
     _draw(figure, "float32", OTHER, steps, full, "%{y:,} bytes")

@@ -64,7 +64,7 @@ def comparison(compressed: Compressed) -> None:
 
 
 def headline(compressed: Compressed, nbytes: int) -> str:
-    """What was saved and what was lost. nbytes: of the archive."""
+    """What was saved and what was lost. nbytes: size of the archive."""
     sums = totals(compressed.steps)
     text = f"{nbytes_text(nbytes)} instead of {nbytes_text(sums.full)} in float32"
     furthest = sums.furthest.distance

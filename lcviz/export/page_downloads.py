@@ -137,7 +137,7 @@ def _choose_step(package: Package) -> int:
 
 def _step_file(restored: RestoredFile, told: str) -> None:
     """The download of one step. told: see `offer`."""
-    text = f"The tensors of step {restored.step} were read back bit for bit. {told}"
+    text = f"The tensors of step {restored.step} were read back bit for bit. {told}".strip()
     if restored.left_out:
         missing = plural(restored.left_out, "value")
         text += f" Such a file holds only tensors, and lacks {missing} of the chain."

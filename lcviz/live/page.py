@@ -52,6 +52,7 @@ from .page_step import look_into
 PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
 _TRYING = "live-trying"  # in the session: whether a try or a measurement is still under way
+_DRAWN = "live-drawn"  # in the session: 1 once this page was drawn
 _PROBLEM = "live-problem"  # in the session: (situation, why a button failed in it)
 Situation = tuple[RunSettings | None, Status]  # the form's settings, the run
 
@@ -106,12 +107,13 @@ def page() -> None:
 
 
 def _adopt_settings() -> None:
-    """Let the sidebar begin with the settings of the run that a link names, if it names no others.
+    """Start the sidebar with the settings of the run in the link, unless the link has settings.
 
-    Else the pictures of a run that somebody only opens would be those of other settings.
+    Otherwise a visitor who only opens a run would see it with the sidebar's defaults.
     """
-    run = None if "seed" in st.session_state else session.all_runs().get(session.remembered("run"))
-    if run is not None:
+    is_first = st.session_state.setdefault(_DRAWN, 0) == 0
+    st.session_state[_DRAWN] = 1
+    if is_first and (run := session.all_runs().get(session.remembered("run"))) is not None:
         settings = run_parameters(run.settings)
         if not settings.keys() & st.query_params.to_dict().keys():
             st.switch_page(

@@ -74,7 +74,7 @@ def measure_of(tuned: Tuned, unit: str, seconds: float) -> Measure:
         return Measure(lambda c: c.share_bound, 0.0, per, *bounds)
     per, times = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}", 1.0
     if tuned.target == "rate":
-        per, times = "a day with bases", DAY / seconds
+        per, times = "a day, bases included", DAY / seconds
     return Measure(lambda c: c.rate * c.setting.interval, times, per, *bounds)
 
 
@@ -120,8 +120,9 @@ def basis(tuned: Tuned) -> str:
     if tuned.candidates[0].rework is None:
         limit = f"{100 * WARNED_BEHIND:g} %"
         return (
-            f" The distance is the largest of {n}; beyond {limit} a restart is of little use. Not "
-            "counted: a training's random states, 1 to 5 kB a checkpoint."
+            f" The distance is the largest of {n} that were measured. Beyond {limit}, a restart is "
+            "of little use. The sizes leave out the states of random generators, 1 to 5 kB a "
+            "checkpoint."
         )
     if n >= FAILURES:
         return ""

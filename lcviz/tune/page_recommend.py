@@ -28,9 +28,9 @@ from .recorded import SWEEP, recorded
 TARGETS = {"rework": "crash", "distance": "distance", "size": "size", "rate": "a day"}
 QUESTION = "which setting should I use?"
 OF_FILES = (
-    "Distance: ‖restored − u‖ / ‖u − u₀‖ of all tensors together, u the last checkpoint before the "
-    "next save, u₀ the first one. Where every one is saved, that is the saved one itself. The "
-    "largest is drawn here."
+    "Distance: ‖restored − u‖ / ‖u − u₀‖ over all tensors. u is the last checkpoint before the "
+    "next save, u₀ the first one. If every checkpoint is saved, u is the saved one. The picture "
+    "shows the largest distance."
 )
 OF_TRAINING = (
     "Distance: ‖restored − u‖ / ‖u − u₀‖, u the state before the crash, u₀ the first one. Measured "
@@ -75,7 +75,9 @@ def recommendation() -> None:
         if not request.wrong:
             working = f"Trying settings out: {100 * view.share:.0f} %"
             if not view.share and is_loading():
-                working = "Loading the codec. The first time it is compiled: a minute or two"
+                working = (
+                    "Loading the codec. The first time, it is compiled, which takes a minute or two"
+                )
             texts = ControlTexts("Try settings out", ":material/tune:", working)
             job.controls(view, watching, texts, bar=not recording)
 
@@ -113,9 +115,10 @@ def _answer(request: SweepRequest, candidates: Candidates, how: str = "") -> Non
     if tuned.target == "rate":
         stored = nbytes_text(30 * measure.nbytes(best))
         bases = (
-            f" In float32 a state has {full}. Counted: a base of {nbytes_text(best.base_nbytes)} "
-            f"after every {best.n_deltas:,} deltas, where the codec places it. After 30 days "
-            f"{stored} are on disk; a Checkpointer's keep\\_steps removes old ones."
+            f" In float32 a state has {full}. This counts a base of "
+            f"{nbytes_text(best.base_nbytes)} after every {best.n_deltas:,} deltas, as the codec "
+            f"writes them. In 30 days that makes {stored} on disk, unless "
+            "Checkpointer(keep\\_steps=…) removes old steps."
         )
     notes = f"{bases}{tuned.left_out}{basis(tuned)}"
     measured = OF_TRAINING if request.files is None else OF_FILES
@@ -188,8 +191,8 @@ def _most(
         first = float(f"{step * math.ceil(usual / unit / step):.1g}")
         limits = Limits(1e-9, 1e9, first, step)
         text = "At first what the codec's default takes, rounded up."
-        # Until a visitor enters another limit, it follows the seconds.
-        if st.session_state.get(key, first) == st.session_state.get(f"{key}-first"):
+        # The limit follows the seconds until a visitor changes it.
+        if key in st.session_state and st.session_state[key] == st.session_state[f"{key}-first"]:
             st.session_state[key] = first
         st.session_state[f"{key}-first"] = first
     most = widgets.checked_number(label, limits, key=key, text=text)
@@ -202,7 +205,7 @@ def _use(request: SweepRequest, best: Candidate) -> None:
     if request.files is not None:
         st.container(border=True, width="content").page_link(
             navigation.page("export"),
-            label="Compress these files with it on Export",
+            label="Compress these files on Export",
             icon=":material/compress:",
             query_params=in_url(best.setting.coding, "export_")
             | {"export_source": "Files of mine"},
@@ -221,7 +224,7 @@ def _use(request: SweepRequest, best: Candidate) -> None:
             key="tune-use",
             about=settings,
             help="Begins the same training there, from its first iteration, and saves it with "
-            "this setting. A run that you have stays under its own link.",
+            "this setting. Your current run stays available at its own link.",
         ):
             if problems[-1]:
                 widgets.error(problems[-1])

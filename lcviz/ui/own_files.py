@@ -39,7 +39,7 @@ _OPENED = "own-opened"  # in the session: the files opened from a source, or an 
 
 @dataclass
 class _Upload:
-    """The newest upload. It changes in place: touching the session may end a run in between.
+    """The newest upload, changed in place: any access to the session may end the script halfway.
 
     turn: how often something was uploaded. value: its folder and files, or why it was refused.
     """
@@ -147,7 +147,7 @@ def places(path_key: str, *, chains: bool = False, **path_words: str) -> str:
             args=(path_key,),
             **(words | path_words | widgets.IN_URL),
         )
-    if files:  # in the page, not in a callback: a run that is interrupted here is repeated
+    if files:  # not in a callback: Streamlit repeats an interrupted script alone
         _receive(newest, files)
         st.rerun()
     return path.strip()

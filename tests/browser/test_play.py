@@ -271,7 +271,7 @@ def test_a_link_tells_what_is_tried_from_what_the_run_has(opened: Callable[..., 
     assert page.evaluate("[state.setting.x, state.setting.carries]") == [2, True]
     page.wait_for_function("location.hash.includes('own=x%3D3%26keep%3D0')")
     assert (
-        "the run has 3 bits and loses the rest"
+        "the run has 3 bits and loses what is dropped"
         in page.locator("[data-place=headline] .said").inner_text()
     )
 

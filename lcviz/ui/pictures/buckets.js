@@ -169,7 +169,7 @@ function drawCut(line, group, svg, body, data, { width, step, middle, height }, 
   draggable(handle, { begin, move, end, by: (steps) => moveTo(body.cut + steps, false) });
 }
 
-/** What the cut of the page keeps, in words. How many values that are, the answer says: δ is another one then. */
+/** What the cut of the page keeps, in words. It counts no values: with another cut δ changes, too. */
 function keptText({ cut, most }) {
   return cut >= most ? `All ${most} buckets are kept.` : `${pluralText(cut, "slot")} for ${most} buckets, largest first.`;
 }

@@ -94,7 +94,7 @@ function drawAll(svg, data, width, send) {
   const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
   let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
   if (!log && low > 0 && low < 0.4 * high) low = 0;
-  // What moves less than labels can tell apart is drawn as what it is: flat.
+  // A line that varies less than its labels can show is drawn flat.
   const least = log ? 0 : 0.002 * Math.max(Math.abs(low), Math.abs(high));
   if (high - low < least) [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
   if (high === low) high = low + 1;
@@ -308,5 +308,5 @@ function point(svg, hover, data, { x, y, width, height, right, x0, x1 }, send) {
   set(svg, { style: data.clickable ? "cursor: pointer" : null });
 }
 
-/** So many significant digits. */
+/** n significant digits, one fewer with an exponent. */
 const digits = (value, n = 3) => (value && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3) ? value.toExponential(n - 2) : significant(value, n));

@@ -114,7 +114,10 @@ def test_what_the_board_has_tried_is_how_a_run_is_saved(live: Make, early: dict[
     assert page.the_run.settings.coding == Coding(1, coder="huffman")
     assert page.at.select_slider(key="bits").value == 1
     assert page.at.toggle(key="carries").value is False  # still tried, on the run, as is the cut
-    assert page.picture("headline")["kept"] == "only a try: the run has 1 bit and keeps the rest"
+    assert (
+        page.picture("headline")["kept"]
+        == "only a try: the run has 1 bit and keeps what is dropped"
+    )
 
 
 def test_start_keeps_what_only_the_sidebar_knows(live: Make, early: dict[str, Any]) -> None:
@@ -455,7 +458,7 @@ def test_without_the_track_what_is_left_out_is_lost(live: Make, three_saves: Run
     """The switch tries the same bits from the first checkpoint on, without carrying over."""
     page = live(run=three_saves.id, carries="false")
     top = page.picture("headline")
-    assert top["kept"] == "only a try: the run keeps the rest"
+    assert top["kept"] == "only a try: the run keeps what is dropped"
     assert page.picture("buckets")["text"].endswith("Paler ones are lost. Log scale.")
     assert page.picture("weights")["captions"]["written"].endswith("left of δ is lost.")
     lines = {line["name"]: line["y"] for line in page.picture("loss")["lines"]}

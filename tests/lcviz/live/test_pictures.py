@@ -200,7 +200,7 @@ def test_what_a_bucket_is_worth(finished_runs: MakeRun) -> None:
     for bar, outlined in ((most, False), (other, True)):  # the largest is told anyway
         key = bar["exponent"], bar["sign"]
         marked = check(buckets_picture(shown, 2, Worth(True, removed), key))["text"]
-        assert f"outlined one, {percent_text(bar['error'])}." in marked or not outlined
+        assert f"outlined bucket, {percent_text(bar['error'])} is lost." in marked or not outlined
         assert ("outlined" in marked) == outlined
     waiting = check(buckets_picture(shown, 2, Worth(True, waiting="Pause first.")))
     assert waiting["text"].endswith("Pause first.")
@@ -364,7 +364,7 @@ def test_headline(finished_runs: MakeRun, retry: Retry) -> None:
     every = tried_settings(own, trial)
     sizes = {c.step: 100 for c in saved[1:]}
     other = check(headline(retry(run, Coding(1)), saved, status, crash, None, every, sizes))
-    kept = "2 bits, run-length Huffman and one code and keeps the rest"
+    kept = "2 bits, run-length Huffman and one code and keeps what is dropped"
     assert other["kept"] == f"only a try: the run has {kept}"
     whole = saved[0].nbytes + 100 * len(sizes)
     assert as_read(other["so_far"]).startswith(f"whole run: 220 kB → {nbytes_text(whole)}, ")

@@ -52,14 +52,12 @@ def test_each_limit_has_its_measure() -> None:
     lost = "95 of 100 crashes cost at most 0.5 iterations"
     told = f": 200 B a checkpoint in 95 of 100 saves, 50 × smaller, {lost}"
     assert said(choose((BITS,), "size", 0.02)).endswith(told)
-    told = f": 6.61 MB a day with bases, 65.4 × smaller, {lost}"  # 43,200 × 153 B
+    told = f": 6.61 MB a day, bases included, 65.4 × smaller, {lost}"  # 43,200 × 153 B
     assert said(choose((BITS,), "rate", 0.02)).endswith(told)
     every_second = replace(BITS, setting=Setting(Coding(3), 2))
     told = said(choose((every_second,), "rate", 0.02))
-    assert (
-        told
-        == f"x = 3 bits (every 2) meets the limit: 3.30 MB a day with bases, 65.4 × smaller, {lost}"
-    )
+    numbers = f"3.30 MB a day, bases included, 65.4 × smaller, {lost}"
+    assert told == f"x = 3 bits (every 2) meets the limit: {numbers}"
 
 
 def test_of_the_example() -> None:
@@ -79,7 +77,9 @@ def test_of_files() -> None:
     lost = "100 B a file, 100 × smaller, distance at most 30.00 %"
     assert said(tuned, "file") == f"budget 2 % meets the limit: {lost}"
     assert measure_of(tuned, "file", 1.0).sure == "largest"
-    assert basis(tuned).startswith(" The distance is the largest of 2; beyond 35 % a restart")
+    assert basis(tuned).startswith(
+        " The distance is the largest of 2 that were measured. Beyond 35 %, a"
+    )
 
 
 def test_the_reason() -> None:
@@ -94,7 +94,7 @@ def test_the_reason() -> None:
     )
     assert told("size", 0.02) == "Of 2 settings 2 keep this limit. Of them this one loses least."
     nearest = (
-        "x = 3 bits: 6.61 MB a day with bases, 65.4 × smaller, "
+        "x = 3 bits: 6.61 MB a day, bases included, 65.4 × smaller, "
         "95 of 100 crashes cost at most 0.5 iterations"
     )
     assert told("rate", 0.01) == f"None of 2 settings keeps this limit. The nearest is {nearest}."

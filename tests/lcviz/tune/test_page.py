@@ -172,7 +172,7 @@ def test_its_numbers_agree(source: str, target: str, answered: Callable[..., Any
     lost = f"95 of 100 crashes cost {price} iterations"
     lost = f"distance at most {y:.2f} %" if by_distance else lost
     sure = "at most" if files else "in 95 of 100 saves"
-    per = {"size": f"a checkpoint {sure}", "rate": "a day with bases"}
+    per = {"size": f"a checkpoint {sure}", "rate": "a day, bases included"}
     (best,) = (c for c in candidates if c.setting.text(unit) == text)
     share = best.share_bound if target == "size" else best.rate * best.setting.interval
     smaller = f"{1 / share:.3g} × smaller"
@@ -211,7 +211,7 @@ def test_bytes_a_day_follow_the_seconds(answered: Callable[..., Any]) -> None:
     assert page.at.number_input(key="tune_files_rate").label == label
     assert limit() == pytest.approx(first / 10)
     (best,) = page.figure("frontier")["data"][-1]["x"]
-    assert f"After 30 days {nbytes_text(30 * best)} are on disk" in page.texts("caption")[0]
+    assert f"In 30 days that makes {nbytes_text(30 * best)} on disk" in page.texts("caption")[0]
     page.set("number_input", "tune_files_rate", 2 * first)
     page.set("number_input", "tune_files_seconds", 6.0)
     assert limit() == 2 * first
@@ -311,7 +311,9 @@ def test_a_compiler_is_waited_for(tuning: Tuning, monkeypatch: Patch) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(Sweep, "try_out", lambda *_: go_on.wait(SECONDS) and recorded())
     page = tuning(**MODEL)
-    assert page.shows("Loading the codec. The first time it is compiled: a minute or two")
+    assert page.shows(
+        "Loading the codec. The first time, it is compiled, which takes a minute or two"
+    )
     monkeypatch.setattr(page_recommend, "is_loading", lambda: False)
     assert page.run().shows("Trying settings out: 0 %")
     go_on.set()

@@ -72,7 +72,7 @@ function worthSentence({ buckets, marked, rounding, measured: isMeasured, loss, 
   const most = buckets.reduce((best, bucket) => (bucket.error > best.error ? bucket : best));
   const name = bucketText(most.exponent, most.sign);
   const other = buckets.find((bucket) => bucket !== most && marked?.join() === `${bucket.exponent},${bucket.sign}`);
-  const otherText = other ? ` Without the outlined one, ${percentText(other.error)}.` : "";
+  const otherText = other ? ` Without the outlined bucket, ${percentText(other.error)} is lost.` : "";
   const measured = isMeasured ? `: the loss is ${shortLossText(most.loss ?? NaN)} instead of ${shortLossText(loss ?? NaN)}` : "";
-  return `Rounding loses ${percentText(rounding)} of δ; without ${name} alone ${percentText(most.error)} is lost${measured}.${otherText}${waiting && ` ${waiting}`}`;
+  return `Rounding loses ${percentText(rounding)} of δ. Without the bucket ${name}, ${percentText(most.error)} is lost${measured}.${otherText}${waiting && ` ${waiting}`}`;
 }

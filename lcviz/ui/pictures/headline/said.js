@@ -89,7 +89,7 @@ function ownText(own, tried) {
   if (tried.coder !== own.coder) texts.push(coderText(own.coder));
   if (tried.scope !== own.scope) texts.push(own.scope === "model" ? "one code" : "a code for each tensor");
   const parts = texts.length ? [`has ${enumerated(texts)}`] : [];
-  if (tried.carries !== own.carries) parts.push(own.carries ? "keeps the rest" : "loses the rest");
+  if (tried.carries !== own.carries) parts.push(`${own.carries ? "keeps" : "loses"} what is dropped`);
   return `the run ${enumerated(parts)}`;
 }
 
