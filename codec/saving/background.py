@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _Outcome(Generic[T]):
-    """A value that one thread sets and another waits for. Ctrl-C may interrupt either anywhere.
+    """A value that one thread sets and another waits for. Ctrl-C may interrupt the wait anywhere.
 
     Not an Event or a Future: both use `threading.Condition`, which is mostly Python, so Ctrl-C
     could leave it locked or release it twice.

@@ -52,7 +52,7 @@ from .page_step import look_into
 PATIENCE = 3.0  # seconds that a click waits for its effect
 TRY_POLL_SECONDS = 0.4
 _TRYING = "live-trying"  # in the session: whether a try or a measurement is still under way
-_DRAWN = "live-drawn"  # in the session: 1 once this page was drawn
+_DRAWN = "live-drawn"  # in the session: True once this page was drawn
 _PROBLEM = "live-problem"  # in the session: (situation, why a button failed in it)
 Situation = tuple[RunSettings | None, Status]  # the form's settings, the run
 
@@ -111,8 +111,8 @@ def _adopt_settings() -> None:
 
     Otherwise a visitor who only opens a run would see it with the sidebar's defaults.
     """
-    is_first = st.session_state.setdefault(_DRAWN, 0) == 0
-    st.session_state[_DRAWN] = 1
+    is_first = _DRAWN not in st.session_state
+    st.session_state[_DRAWN] = True
     if is_first and (run := session.all_runs().get(session.remembered("run"))) is not None:
         settings = run_parameters(run.settings)
         if not settings.keys() & st.query_params.to_dict().keys():

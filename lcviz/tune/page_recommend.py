@@ -192,9 +192,10 @@ def _most(
         limits = Limits(1e-9, 1e9, first, step)
         text = "At first what the codec's default takes, rounded up."
         # The limit follows the seconds until a visitor changes it.
-        if key in st.session_state and st.session_state[key] == st.session_state[f"{key}-first"]:
-            st.session_state[key] = first
-        st.session_state[f"{key}-first"] = first
+        state, place = st.session_state, f"{key}-first"
+        if key in state and state[key] == state.get(place):
+            state[key] = first
+        state[place] = first
     most = widgets.checked_number(label, limits, key=key, text=text)
     return None if most is None else most * unit
 

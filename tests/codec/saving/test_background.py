@@ -178,10 +178,10 @@ def test_save_waits_for_the_one_before(tmp_path: Path, paused: Pause, monkeypatc
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         go_on = paused(checkpoints)
 
-        def noted(background: Background, request: Any) -> Any:
+        def noted(own: Background, request: Any) -> Any:
             waited.append(checkpoints.step)
             go_on()
-            return answer(background, request)
+            return answer(own, request)
 
         monkeypatch.setattr(Background, "_answer", noted)
         checkpoints.save(0, {"w": np.zeros(9, np.float32)})

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.removed_bucket import (
-    Dissection,
-    errors_without,
-    removed_buckets,
-)
+from lcviz.lab.removed_bucket import Dissection, errors_without, removed_buckets
 from tests.lcviz.common import Calls, Make
 
 Arrays = dict[str, np.ndarray]

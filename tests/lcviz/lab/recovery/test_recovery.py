@@ -7,12 +7,7 @@ import torch
 
 from codec import Coding
 from lcviz.lab.recovery.methods import Method, lc
-from lcviz.lab.recovery.recovery import (
-    Outcome,
-    Protocol,
-    ProtocolError,
-    fail_and_recover,
-)
+from lcviz.lab.recovery.recovery import Outcome, Protocol, ProtocolError, fail_and_recover
 from lcviz.lab.workload import workload
 
 METHODS = [
