@@ -32,10 +32,7 @@ def recorded() -> dict[str, Any]:
         "digits": given.deflated(digits_rows().tobytes()),
         "train": DIGITS_TRAIN,
         "sizes": _record_sizes(),
-        "coders": [
-            coder | {"summary": coder["summary"].partition(";")[0].rstrip(".") + "."}
-            for coder in coder_facts()
-        ],
+        "coders": coder_facts(),
         "learn": learn_picture(track, live, live, Start()).data,
         "seed": EXAMPLE.seed,
         "opens": EXAMPLE_OPENS,
@@ -55,7 +52,7 @@ def _record_sizes() -> dict[str, int]:
         try:
             run.step()
             base, delta = run.wait(PATIENCE).checkpoints
-            coded = sum(alphabet.nbytes for alphabet in delta.alphabets)
+            coded = sum(alphabet.encoded.nbytes for alphabet in delta.alphabets)
             n = delta.nbytes  # of a rival's record, which takes as many bytes
             blocks, values = np.zeros(n, np.uint8), np.zeros(n // 4, np.float32)
             rival: Arrays = {"blocks": blocks, "values": values}

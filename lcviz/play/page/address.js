@@ -39,7 +39,7 @@ function settingOf(parts) {
     ...(x === "all" ? { x: null } : /^[1-8]$/.test(x) ? { x: Number(x) } : {}),
     ...(/^\d{1,3}$/.test(cut) ? { most: Number(cut) } : {}),
     ...(Number(budget) >= 0.001 && Number(budget) <= 1 ? { budget: Number(budget) } : {}),
-    ...(["huffman", "runlength"].includes(coder) ? { coder } : {}),
+    ...(["huffman", "runlength", "context"].includes(coder) ? { coder } : {}),
     ...(parts.has("keep") ? { carries: parts.get("keep") !== "0" } : {}),
   };
 }

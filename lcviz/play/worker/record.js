@@ -4,12 +4,12 @@
  * All buckets of a change, with what removing each would cost.
  * @typedef {object} Dissected
  * @property {Quantized} all every value's bucket, promoted or not
- * @property {number} nKept buckets that the record keeps
+ * @property {number} nKept buckets, or equal steps, that the record keeps
  * @property {Float64Array} energy of each bucket the sum of squares
  * @property {Float64Array} residual of each bucket the sum of squared distances to its level
  */
 
-/** @param {Checkpoint} checkpoint @returns {Dissected} */
+/** @param {{ delta: Float32Array, quantized: Quantized }} checkpoint @returns {Dissected} */
 function dissect({ delta, quantized }) {
   const all = quantize(delta, Infinity);
   const [energy, residual] = [new Float64Array(all.buckets.length), new Float64Array(all.buckets.length)];
@@ -54,49 +54,76 @@ function lossesWithout({ before }, { all }, heldOut) {
 /**
  * One code word and the bits that belong to it.
  * @typedef {object} CodeWord
- * @property {string} word its bits, the first one first
+ * @property {string} word its bits, the first one first; where values share bits, how many it has of them
  * @property {string} rest extra bits of a run; after an escape also its class and its symbol
  * @property {number} run zeros before the value
  * @property {number} at index of the value
  * @property {number} code of the value; 0 only where every value has a word of its own
+ * @property {number} zero which of its zeros was asked for; 0 for the value
  */
 
 /**
- * The code words of a checkpoint, in order; none if no bits are needed.
- * @param {Checkpoint} checkpoint
+ * The first code words of a checkpoint; none if no bits are needed. Where values share the bits, the
+ * first changes with their shares.
+ * @param {Coded} coded
+ * @param {number} most
  * @returns {CodeWord[]}
  */
-function codeWordsOf({ quantized, encoded }) {
-  const { codes, counts } = quantized;
-  const { table } = encoded;
-  if (table === null) return [];
-  const words = codeWords(table.lengths);
-  const text = (/** @type {number} */ value, /** @type {number} */ n) => Array.from({ length: n }, (_, i) => (value >> i) & 1).join("");
-  if (table.classes === 1) {
-    return Array.from(codes, (code, at) => ({ word: text(words[code], table.lengths[code]), rest: "", run: 0, at, code }));
+function codeWordsOf(coded, most) {
+  if (coded.encoded.shared) return sharesOf(coded, most);
+  const { codes } = coded.quantized;
+  const words = [];
+  for (let at = 0; at < codes.length && words.length < most; at++) {
+    const word = wordAt(coded, at);
+    if (!word) break;
+    words.push(word);
+    at = word.at;
   }
-  const { runs, symbols } = tokensOf(codes, elementsOfStream(codes.length, codes.length - counts[0]));
-  let next = 0;
-  return Array.from(runs, (run, i) => {
-    const [c, extra] = classOf(run);
-    const symbol = symbols[i] - 1;
-    const length = lengthOfToken(table, symbol, c);
-    const escape = length > 0 ? "" : text(c, CLASS_BITS) + text(symbol, symbolBits(counts.length - 1));
-    const token = length > 0 ? 1 + symbol * table.classes + c : 0;
-    const at = next + run;
-    next = at + 1;
-    return { word: text(words[token], table.lengths[token]), rest: escape + text(run, extra), run, at, code: symbols[i] };
-  });
+  return words;
 }
 
+/** What has been coded, and how. @typedef {{ quantized: Quantized, encoded: EncodedCodes, matrices: Matrix[] }} Coded */
+
 /**
- * The code word that a value is in, if any, and which of its zeros the value is; 0 if it is the value.
- * @param {CodeWord[]} words all of a checkpoint
- * @param {number} at index of the value
+ * The code word that a value is in; null if it is in none.
+ * @param {Coded} coded
+ * @param {number} value its index
+ * @returns {CodeWord | null}
  */
-function wordAt(words, at) {
-  const word = words.find((one) => one.at >= at);
-  return word && { ...word, zero: word.at === at ? 0 : at - (word.at - word.run) + 1 };
+function wordAt({ quantized: { codes, counts }, encoded: { table } }, value) {
+  if (table === null) return null;
+  const words = codeWords(table.lengths);
+  const text = (/** @type {number} */ bits, /** @type {number} */ n) => Array.from({ length: n }, (_, i) => (bits >> i) & 1).join("");
+  if (table.classes === 1) return { word: text(words[codes[value]], table.lengths[codes[value]]), rest: "", run: 0, at: value, code: codes[value], zero: 0 };
+  const elements = elementsOfStream(codes.length, codes.length - counts[0]);
+  const begin = value - (value % elements);
+  const end = Math.min(begin + elements, codes.length);
+  let [at, next] = [value, value];
+  while (at < end && codes[at] === 0) at += 1;
+  while (next > begin && codes[next - 1] === 0) next -= 1;
+  if (at === end) return null;
+  const [c, extra] = classOf(at - next);
+  const symbol = codes[at] - 1;
+  const length = lengthOfToken(table, symbol, c);
+  const token = length > 0 ? 1 + symbol * table.classes + c : 0;
+  const escape = length > 0 ? "" : text(c, CLASS_BITS) + text(symbol, symbolBits(counts.length - 1));
+  return { word: text(words[token], table.lengths[token]), rest: escape + text(at - next, extra), run: at - next, at, code: codes[at], zero: at === value ? 0 : value - next + 1 };
+}
+
+/** The first changes of a context code, with the bits of each and of the zeros before it. @param {Coded} coded @param {number} most @returns {CodeWord[]} */
+function sharesOf({ quantized, matrices }, most) {
+  const [own] = matricesOfStreams(matrices);
+  const codes = quantized.codes.subarray(0, own.reduce((sum, [rows, columns]) => sum + rows * columns, 0));
+  const costs = new Float64Array(codes.length);
+  contextStream(codes, own, quantized.codes.length > MOST_SINGLE, /** @type {ContextSymbols} */ (contextSymbols(quantized)), costs);
+  const words = [];
+  for (let at = 0, next = 0, bits = 0; at < codes.length && words.length < most; at++) {
+    bits += costs[at];
+    if (codes[at] === 0) continue;
+    words.push({ word: bits.toFixed(1), rest: "", run: at - next, at, code: codes[at], zero: 0 });
+    [next, bits] = [at + 1, 0];
+  }
+  return words;
 }
 
 /** Shannon's bound for codes of single values, in bytes. @param {number[]} counts */

@@ -4,6 +4,8 @@
 const CLASSES = 10;
 const N_WEIGHTS = CLASSES * PIXELS;
 const N = N_WEIGHTS + CLASSES; // parameters: all weights, then the biases
+/** Rows and columns of the tensors. @type {Matrix[]} */
+const MATRICES = [[CLASSES, PIXELS], [CLASSES, 1]];
 const BATCH = 256;
 const LEARNING_RATE = 0.1;
 

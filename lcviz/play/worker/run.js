@@ -9,14 +9,15 @@ const RECENT = 40; // iterations whose weights are stored: a race needs their lo
  * What the page is given: sizes that do not depend on the weights.
  * @typedef {object} RecordSizes
  * @property {number} base bytes of the first record, which is exact
- * @property {number} header bytes of a record that are none of its codes, table and levels
+ * @property {number} header bytes of a record without its codes
  * @property {number} full bytes of a whole checkpoint
  * @property {number} rival bytes of the header of SCAR's and TOPN's records
  */
 
 /**
  * A checkpoint in a chain.
- * @typedef {Saved & { step: number, live: Float32Array, nbytes: number, restored: Measured }} Checkpoint
+ * @typedef {Saved & { step: number, live: Float32Array, before: Float32Array, after: Float32Array, nbytes: number, restored: Measured }} Checkpoint
+ * before, after: the track
  */
 
 /** Whether two settings save alike. @param {Setting} a @param {Setting} b */
@@ -34,7 +35,8 @@ class Chain {
     this.setting = { ...setting };
     this.sizes = sizes;
     this.heldOut = heldOut;
-    this.tracker = new Tracker(weights, this.setting, sizes.header);
+    this.tracker = new Tracker(weights, this.setting, MATRICES, sizes.header);
+    this.last = weights; // those of the checkpoint before
     /** @type {Checkpoint[]} */
     this.checkpoints = [];
   }
@@ -44,11 +46,13 @@ class Chain {
    * @param {Float32Array} live the weights; they must not change afterwards
    */
   save(step, live) {
-    const saved = this.tracker.step(live);
-    const { quantized, encoded } = saved;
-    const nbytes = this.sizes.header + nbytesOf(quantized, encoded.table, encoded.reused, encoded.bits);
-    const restored = measure(saved.after, this.heldOut, PROBE);
-    this.checkpoints.push({ ...saved, step, live, nbytes, restored });
+    const before = this.tracker.track.slice();
+    const saved = this.tracker.step(live, this.last);
+    const after = this.tracker.track.slice();
+    this.last = live;
+    const nbytes = this.sizes.header + saved.encoded.nbytes;
+    const restored = measure(after, this.heldOut, PROBE);
+    this.checkpoints.push({ ...saved, step, live, before, after, nbytes, restored });
   }
 
   /** The checkpoint of a step, if it is saved. @param {number} step */
@@ -157,7 +161,7 @@ class Run {
     const { step, after } = /** @type {Checkpoint} */ (this.own.checkpoints.at(-1));
     this.iteration = step;
     this.training.parameters.set(after);
-    this.own.tracker.last = after;
+    this.own.last = after;
     this.recent = this.recent.filter(({ iteration }) => iteration < step);
     this.recent.push({ iteration: step, weights: after });
   }

@@ -7,7 +7,7 @@ const LEAST_BUDGET = 0.001; // of equal steps
 const RATED = 20; // iterations whose rate is shown
 
 /** @type {Setting} */
-const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carries: true };
+const FIRST_SETTING = { x: 2, most: null, budget: null, distance: null, coder: "runlength", carries: true };
 
 /**
  * What the page asks for when it opens, from its address.
@@ -25,24 +25,27 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, coder: "runlength", carr
  */
 
 /**
- * What the pictures of a step are drawn from.
- * @typedef {object} View
- * @property {Run} run
- * @property {Checkpoint} checkpoint
- * @property {Chain} chain that has the checkpoint
- * @property {Setting} setting of the chain
+ * What the pictures of any checkpoint are drawn from.
+ * @typedef {object} Shown
+ * @property {Saved & { nbytes: number }} checkpoint
+ * @property {Setting} setting it was saved with
+ * @property {Matrix[]} matrices rows and columns of the tensors
  * @property {Dissected} dissected
- * @property {CodeWord[]} words all of the checkpoint
+ * @property {number} nKept buckets or steps that the record keeps
  * @property {number} followed index of a parameter
+ * @property {(at: number) => [number, number] | null} pixelOf row and column of a parameter in the picture of δ
  * @property {boolean} isTrial whether the checkpoint is of a setting that is only tried
  * @property {boolean} byWorth whether bars show what removing them costs
  * @property {{ loss: number, without: number[] } | null} worth
  * @property {number | null} raised the budget that took the place of one that held no change
  * @property {boolean} playing
- * @property {number} rate iterations a second
- * @property {boolean} dead
- * @property {Raced | null} raced
  * @property {CoderFacts[]} coders
+ */
+
+/**
+ * What the pictures of a training's checkpoint are drawn from, besides.
+ * @typedef {Shown & { run: Run, checkpoint: Checkpoint, chain: Chain, rate: number, dead: boolean, raced: Raced | null }} View
+ * chain: that has the checkpoint. rate: iterations a second
  */
 
 /** The run that a visitor steers, and what is shown of it. */
@@ -260,15 +263,17 @@ class Player {
     // Until the step that was asked for is saved, another one stands for it.
     const followed = this.followed ?? firstWeight(checkpoint);
     if (this.step === null || this.step <= newest) this.followed = followed;
-    const measures = this.byWorth && !this.playing && checkpoint.quantized.size === 0;
+    const measures = this.byWorth && !this.playing && !checkpoint.quantized.uniform;
     return {
       run,
       checkpoint,
       chain,
       setting: chain.setting,
+      matrices: MATRICES,
       dissected,
-      words: codeWordsOf(checkpoint),
+      nKept: dissected.nKept,
       followed,
+      pixelOf,
       isTrial,
       byWorth: this.byWorth,
       worth: measures ? lossesWithout(checkpoint, dissected, this.data.heldOut) : null,
@@ -387,7 +392,7 @@ function picturesOf(view) {
   return {
     headline: headlineFacts(view),
     weights: weightsFacts(view),
-    buckets: view.checkpoint.quantized.size > 0 || view.setting.budget !== null ? stepsFacts(view) : bucketsFacts(view),
+    buckets: view.checkpoint.quantized.uniform ? stepsFacts(view) : bucketsFacts(view),
     bits: bitsFacts(view),
     weight: weightFacts(view),
     loss: lossFacts(view),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,41 +13,47 @@ import pytest
 from numpy.typing import NDArray
 
 import codec
+from codec.errors import BudgetError
+from codec.scheme.context import ContextCode
+from codec.scheme.payload import matrix_of
 from codec.scheme.prefix import PrefixCode
+from codec.state.tensors import TINY_ELEMENTS
 from lcviz.ui.picture import SCHEME
 from tests.node import in_node
 
 Floats = NDArray[np.float32]
 
 SCRIPTS = (*SCHEME, Path(__file__).with_name("written.js"))
-CODERS = ("huffman", "runlength")
+CODERS = ("huffman", "runlength", "context")
 RUNS_A_BATCH = 100
 STEPS = 4
-# Each run: base64 of the first weights and of those of each step, x, and the coder.
+Setting = dict[str, Any]  # of x, budget, distance and coder
+# Each run: base64 of the first weights and of those of each step, shapes of tensors, and a setting.
 COMPUTE = """runs => {
     const floats = text => new Float32Array(
         Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
     const bits = values => [...bitsOfValues(Float32Array.from(values))];
-    return runs.map(([first, later, x, coder]) => {
-        const setting = { x, most: null, budget: null, coder, carries: true };
-        const tracker = new Tracker(floats(first), setting);
+    return runs.map(([first, later, matrices, given]) => {
+        const setting = { x: null, most: null, budget: null, distance: null, carries: true, ...given };
+        const tracker = new Tracker(floats(first), setting, matrices);
+        let last = floats(first);
         return later.map(text => {
-            const last = tracker.table;
-            const { quantized, encoded } = tracker.step(floats(text));
-            const streams = writtenBy(quantized, coder, last);
+            const stage = tracker.stage;
+            const { quantized, encoded } = tracker.step(floats(text), last);
+            last = floats(text);
+            const streams = writtenBy(quantized, stage);
             return {
                 levels: bits(quantized.levels),
                 codes: [...quantized.codes],
-                buckets: quantized.buckets.map(
-                    b => [b.exponent, b.sign, b.count, ...bits([b.min, b.max])]),
                 lengths: encoded.table && [...encoded.table.lengths],
                 classes: encoded.table?.classes ?? 0,
                 packed: encoded.table && !encoded.reused
                     ? [...packedLengths(encoded.table.lengths)] : [],
-                nbytes: encoded.table?.nbytes ?? 0,
-                bits: encoded.bits,
-                streams: streams.map(stream => stream.bits),
                 words: streams.flatMap(stream => stream.words),
+                streams: streams.map(stream => stream.bits),
+                contexts: encoded.shared
+                    ? messageOf(quantized, stage).direct.map(stream => [...stream]) : [],
+                nbytes: encoded.nbytes,
                 track: bits(tracker.track),
             };
         });
@@ -54,8 +61,11 @@ COMPUTE = """runs => {
 }"""
 
 
-def answers_of(runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
-    """What JavaScript computes for some runs: their weights, x and coder."""
+Run = tuple[list[Floats], Sequence[tuple[int, ...]], Setting]  # states, shapes of tensors
+
+
+def answers_of(runs: Sequence[Run]) -> Any:
+    """What JavaScript computes for some runs."""
 
     def text(array: Floats) -> str:
         return base64.b64encode(array.tobytes()).decode()
@@ -63,7 +73,10 @@ def answers_of(runs: Sequence[tuple[Sequence[Floats], int | None, str]]) -> Any:
     return in_node(
         SCRIPTS,
         COMPUTE,
-        [[text(first), [*map(text, later)], x, coder] for (first, *later), x, coder in runs],
+        [
+            [text(first), [*map(text, later)], [matrix_of(shape) for shape in shapes], setting]
+            for (first, *later), shapes, setting in runs
+        ],
     )
 
 
@@ -73,35 +86,57 @@ def bits(values: Any) -> list[int]:
     return array.view(np.uint32).tolist()
 
 
-def codec_s_answers(states: Sequence[Floats], x: int | None, coder: str) -> list[dict[str, Any]]:
+def codec_s_answers(
+    states: Sequence[Floats], shapes: Sequence[tuple[int, ...]], setting: Setting
+) -> list[dict[str, Any]]:
     """The same from the codec."""
-    tracker, answers = codec.Tracker({"w": states[0]}, bits=x, coder=coder), []
+    settings = {"bits": setting["x"]} if "x" in setting else setting
+    tracker = codec.Tracker(tensors(states[0], shapes), **settings | {"coder": setting["coder"]})
+    answers = []
     for weights in states[1:]:
-        delta = weights - tracker.state["w"]
-        quantized = codec.quantize(delta, x)
-        assert quantized.buckets is not None
-        (group,) = tracker.step({"w": weights}).groups
-        payload = group.encoded.payload
-        assert (codec.decode(group.encoded).codes == quantized.codes).all()
+        (group,) = tracker.step(tensors(weights, shapes)).groups
+        encoded = group.encoded
+        payload = encoded.payload
         codes = payload if isinstance(payload, PrefixCode) else None
+        contexts = payload if isinstance(payload, ContextCode) else None
+        ends = np.cumsum(contexts.sizes)[:-1] if contexts else []
+        track = np.concatenate([array.reshape(-1) for array in tracker.state.values()])
         answers.append(
             {
-                "levels": bits(group.encoded.levels),
-                "codes": quantized.codes.tolist(),
-                "buckets": [
-                    [b.exponent, b.sign, b.count, *bits([b.min, b.max])] for b in quantized.buckets
-                ],
+                "levels": bits(encoded.levels),
+                "codes": codec.decode(encoded).codes.reshape(-1).tolist(),
                 "lengths": codes.table.lengths.tolist() if codes else None,
                 "classes": codes.table.classes if codes else 0,
                 "packed": codes.table.packed.tolist() if codes and not codes.cached else [],
-                "nbytes": codes.table.packed.size if codes else 0,
-                "bits": int(codes.streams.sum()) if codes else 0,
-                "streams": codes.streams.tolist() if codes else [],
                 "words": codes.words.tolist() if codes else [],
-                "track": bits(tracker.state["w"]),
+                "streams": codes.streams.tolist() if codes else [],
+                "contexts": (
+                    [s.tolist() for s in np.split(contexts.code, ends)] if contexts else []
+                ),
+                "nbytes": encoded.nbytes,
+                "track": bits(track),
             }
         )
     return answers
+
+
+def tensors(weights: Floats, shapes: Sequence[tuple[int, ...]]) -> dict[str, Floats]:
+    """Weights as tensors of these shapes, one after another."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    parts = np.split(weights, ends)
+    return {f"{i}": part.reshape(shape) for i, (part, shape) in enumerate(zip(parts, shapes))}
+
+
+def cut(rng: np.random.Generator, n: int) -> list[tuple[int, ...]]:
+    """Shapes of lossy tensors that have n values together."""
+    shapes: list[tuple[int, ...]] = []
+    while n >= 2 * TINY_ELEMENTS:
+        rows = int(rng.integers(1, 40))
+        columns = int(rng.integers(1, max((n - TINY_ELEMENTS) // rows, 2)))
+        if TINY_ELEMENTS <= rows * columns <= n - TINY_ELEMENTS:
+            shapes.append((rows, columns))
+            n -= rows * columns
+    return [*shapes, (n,)]
 
 
 def made(rng: np.random.Generator, n: int) -> list[Floats]:
@@ -115,6 +150,24 @@ def made(rng: np.random.Generator, n: int) -> list[Floats]:
     return states
 
 
+def any_setting(rng: np.random.Generator) -> Setting:
+    """A setting of any kind and coder."""
+    kinds = ("x", "x", "distance", "distance", "budget")
+    kind = str(rng.choice(kinds))
+    values = {
+        "x": (1, 2, 3, 4, 8, None),
+        "distance": (0.05, 0.3, 0.5, 0.9),
+        "budget": (0.03, 0.1, 0.3),
+    }[kind]
+    return {kind: values[rng.integers(len(values))], "coder": str(rng.choice(CODERS))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """Numpy alone codes larger alphabets in another way."""
+    codec.warm_up()
+
+
 @pytest.mark.parametrize(
     "batch", [0, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(1, 5))]
 )
@@ -122,69 +175,44 @@ def test_runs_of_checkpoints(batch: int) -> None:
     """Levels, codes, tables, reuse of tables, every bit of the payload, and the track: 2,000 arrays
     in all."""
     rng = np.random.default_rng(batch)
-    runs = []
-    for _ in range(RUNS_A_BATCH):
-        x = rng.choice((1, 2, 3, 4, 8, 0))
-        coder = str(rng.choice(CODERS))
-        runs.append((made(rng, int(rng.integers(8, 400))), int(x) or None, coder))
+    compare([random_run(rng, int(rng.integers(60, 3_000))) for _ in range(RUNS_A_BATCH)])
+
+
+def random_run(rng: np.random.Generator, n: int) -> Run:
+    """Some states in a random setting that the codec accepts."""
+    while True:
+        run = made(rng, n), cut(rng, n), any_setting(rng)
+        try:
+            codec_s_answers(*run)
+        except BudgetError:
+            continue
+        return run
+
+
+def compare(runs: Sequence[Run]) -> None:
+    """Assert that JavaScript and the codec answer alike."""
     for run, answers in zip(runs, answers_of(runs), strict=True):
-        expected = codec_s_answers(*run)
-        for answer, step in zip(answers, expected, strict=True):
-            assert answer == step
+        for answer, step in zip(answers, codec_s_answers(*run), strict=True):
+            assert answer == step, run[1:]
 
 
 def test_several_streams_long_runs_and_many_levels() -> None:
     rng = np.random.default_rng(0)
-    runs: list[tuple[Sequence[Floats], int | None, str]] = []
     few = [np.zeros(200_000, np.float32) for _ in range(3)]
     for k, weights in enumerate(few):
         weights[rng.integers(0, weights.size, 40 * k)] = 0.5 * k
-    runs += [(few, 2, "runlength"), (few, 2, "huffman")]
     wide = [np.ldexp(rng.standard_normal(3_000), rng.integers(-140, 60, 3_000)) for _ in range(3)]
-    runs += [([w.astype(np.float32) for w in wide], None, coder) for coder in CODERS]
     dense = [rng.standard_normal(150_000).astype(np.float32) for _ in range(3)]
-    runs += [(dense, 3, coder) for coder in CODERS]
-    for run in runs:
-        assert answers_of([run]) == [codec_s_answers(*run)]
+    shapes = [(400, 500)], [(3_000,)], [(500, 200), (50_000,)]
+    for states, own, x in zip(
+        ([*few], [w.astype(np.float32) for w in wide], dense), shapes, (2, None, 3)
+    ):
+        compare([(states, own, {"x": x, "coder": coder}) for coder in CODERS])
+    compare([(dense, shapes[2], {"distance": d, "coder": c}) for d in (0.001, 0.3) for c in CODERS])
 
 
 def test_what_is_not_finite_is_refused() -> None:
     for value in (np.nan, np.inf):
         states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
         with pytest.raises(AssertionError, match="NaN and infinity have no bucket"):
-            answers_of([(states, 2, "huffman")])
-
-
-# A change in equal steps of a size: its codes, levels and bits.
-QUANTIZE = """runs => runs.map(([text, size, coder]) => {
-    const delta = new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
-    const quantized = quantizeInSteps(delta, size);
-    const words = writtenBy(quantized, coder, null).flatMap(stream => stream.words);
-    const floats = Float32Array.from(quantized.levels);
-    return [[...quantized.codes], [...bitsOfValues(floats)], words];
-})"""
-
-
-def test_equal_steps() -> None:
-    """At the size that the codec finds for a budget: the same codes, levels and bits."""
-    rng, runs, expected = np.random.default_rng(0), [], []
-    for _ in range(60):
-        n, budget = int(rng.integers(2_000, 6_000)), rng.choice((0.05, 0.08, 0.15))
-        before = rng.standard_normal(n).astype(np.float32)
-        after = before + (1e-3 * rng.standard_normal(n) ** 3).astype(np.float32)
-        tracker = codec.Tracker({"w": before}, budget=float(budget), coder="huffman")
-        (group,) = tracker.step({"w": after}).groups
-        encoded = group.encoded
-        codes = codec.decode(encoded).codes.reshape(-1)
-        if not isinstance(encoded.payload, PrefixCode) or not encoded.uniform:
-            continue
-        delta, size = after - before, float(encoded.stored_levels[0])
-        if np.floor(np.abs(delta) / size + 0.375).max() > 255:  # more than the page has
-            continue
-        if (codes > 0).sum() < (np.abs(delta) >= 0.625 * size).sum():  # only the first ones fit
-            continue
-        runs.append([base64.b64encode(delta.tobytes()).decode(), size, "huffman"])
-        expected.append([codes.tolist(), bits(encoded.levels), encoded.payload.words.tolist()])
-    assert len(expected) > 30
-    for answer, one in zip(in_node(SCRIPTS, QUANTIZE, runs), expected, strict=True):
-        assert answer == one
+            answers_of([(states, [(9,)], {"x": 2, "coder": "huffman"})])

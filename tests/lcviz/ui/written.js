@@ -54,44 +54,42 @@ function packedLengths(lengths) {
   return new Uint8Array(Uint32Array.from(writer.words).buffer, 0, Math.ceil(writer.bits / 8)); // unused bits are 0
 }
 
-/** The streams of a change. last: the table of an earlier checkpoint. */
-function writtenBy(quantized, coder, last) {
-  const message = messageOf(quantized, coder, last);
-  if (message === null) return [];
-  const { elements, tokens, choice: { table } } = message;
-  return tokens && table.classes > 1 ? writeTokens(tokens, table, quantized.counts.length - 1) : writeCodes(quantized.codes, table, elements);
-}
-
-/** @param {Uint16Array} codes @param {CodeTable} table @param {number} elements of each stream but the last */
-function writeCodes(codes, table, elements) {
-  const words = codeWords(table.lengths);
-  const writers = [];
-  for (let begin = 0; begin < codes.length; begin += elements) {
+/** The streams of a change. @param {Quantized} quantized @param {Stage} stage */
+function writtenBy(quantized, stage) {
+  const { elements, choice } = messageOf(quantized, stage);
+  if (!choice) return [];
+  const { codes, counts } = quantized;
+  const write = choice.table.classes > 1 ? writeTokens : writeCodes;
+  return Array.from({ length: Math.ceil(codes.length / elements) }, (_, i) => {
     const writer = new BitWriter();
-    for (const code of codes.subarray(begin, begin + elements)) writer.write(words[code], table.lengths[code]);
-    writers.push(writer);
-  }
-  return writers;
-}
-
-/** @param {Tokens} tokens @param {CodeTable} table @param {number} n the number of symbols */
-function writeTokens({ runs, symbols, ends }, table, n) {
-  const words = codeWords(table.lengths);
-  let i = 0;
-  return ends.map((end) => {
-    const writer = new BitWriter();
-    for (; i < end; i++) {
-      const [c, extra] = classOf(runs[i]);
-      const length = lengthOfToken(table, symbols[i] - 1, c);
-      if (length > 0) {
-        writer.write(words[1 + (symbols[i] - 1) * table.classes + c], length);
-      } else {
-        writer.write(words[0], table.lengths[0]);
-        writer.write(c, CLASS_BITS);
-        writer.write(symbols[i] - 1, symbolBits(n));
-      }
-      writer.write(runs[i], extra); // its lowest bits
-    }
+    write(writer, codes.subarray(i * elements, (i + 1) * elements), choice.table, counts.length - 1);
     return writer;
+  });
+}
+
+/** @param {BitWriter} writer @param {Uint16Array} codes @param {CodeTable} table */
+function writeCodes(writer, codes, table) {
+  const words = codeWords(table.lengths);
+  for (const code of codes) writer.write(words[code], table.lengths[code]);
+}
+
+/** @param {BitWriter} writer @param {Uint16Array} codes @param {CodeTable} table @param {number} n the number of symbols */
+function writeTokens(writer, codes, table, n) {
+  const words = codeWords(table.lengths);
+  let next = 0;
+  codes.forEach((code, i) => {
+    if (code === 0) return;
+    const run = i - next;
+    next = i + 1;
+    const [c, extra] = classOf(run);
+    const length = lengthOfToken(table, code - 1, c);
+    if (length > 0) {
+      writer.write(words[1 + (code - 1) * table.classes + c], length);
+    } else {
+      writer.write(words[0], table.lengths[0]);
+      writer.write(c, CLASS_BITS);
+      writer.write(code - 1, symbolBits(n));
+    }
+    writer.write(run, extra); // its lowest bits
   });
 }

@@ -1,60 +1,72 @@
 // The facts of a checkpoint's bytes by part, its first code words, and its size with other codes.
 
 const WORDS_SHOWN = 24;
-const KNOWN = ["runlength", "huffman"]; // coders of tables.js
+const CONTEXT_CODE = { title: "context code", a_title: "a context code" };
 
-/** @param {View} view @returns {BitsFacts & { picture: string }} */
-function bitsFacts({ run, checkpoint, dissected, setting, followed, isTrial, words, coders }) {
+/** @param {Shown} shown @returns {BitsFacts & { picture: string }} */
+function bitsFacts({ checkpoint, nKept, setting, followed, isTrial, coders, matrices, pixelOf }) {
   const { quantized, encoded, nbytes } = checkpoint;
-  const { header } = run.sizes;
+  const n = quantized.codes.length;
   const wordNbytes = Math.ceil(encoded.bits / 8);
-  const plain = plainBits(dissected.nKept);
-  const sizes = coders.filter(({ name }) => KNOWN.includes(name)).map(({ name }) => [name, name === setting.coder ? nbytes - header : nbytesWith(quantized, /** @type {Coder} */ (name), null)]);
-  const first = words.slice(0, WORDS_SHOWN).map((word) => wordFacts(quantized, word, followed));
-  const own = wordAt(words, followed);
+  const plain = plainBits(nKept);
+  const coded = { quantized, encoded, matrices };
+  const words = codeWordsOf(coded, WORDS_SHOWN);
+  const first = words.map((word) => wordFacts(coded, word, followed, pixelOf));
+  const own = wordAt(coded, followed);
   const isAmong = !own || first.some(({ here }) => here);
   return {
     picture: "bits",
     nbytes,
-    n: N,
+    n,
     is_trial: isTrial,
     table: encoded.table === null ? "none" : encoded.reused ? "last" : "own",
-    shared: null,
+    shared: encoded.shared ? CONTEXT_CODE : null,
     parts: [
-      { name: "header", nbytes: header },
-      { name: "table", nbytes: nbytes - header - wordNbytes },
+      { name: "header", nbytes: nbytes - encoded.coded },
+      { name: "table", nbytes: encoded.coded - wordNbytes },
       { name: "code words", nbytes: wordNbytes },
     ],
-    weights_nbytes: nbytes - header,
+    weights_nbytes: encoded.coded,
     moments: false,
-    plain: { bits: plain, nbytes: Math.ceil((N * plain) / 8) },
-    sizes: Object.fromEntries(sizes),
+    plain: { bits: plain, nbytes: Math.ceil((n * plain) / 8) },
+    sizes: Object.fromEntries(coders.map(({ name }) => [name, name === setting.coder ? encoded.coded : encodeCodes(quantized, { coder: /** @type {Coder} */ (name), matrices, last: null }).coded])),
     entropy: entropyNbytes(quantized.counts),
     coder: setting.coder,
     all_coders: coders,
     words: first,
-    shares: false,
+    shares: encoded.shared,
     followed: isAmong
       ? null
       : {
-          code: /** @type {ValueCode} */ (codeOf(checkpoint, words, followed)),
-          sign: own.zero ? 2 : wordFacts(quantized, own, followed).sign,
+          code: /** @type {ValueCode} */ (codeOf(coded, followed)),
+          sign: own.zero ? 2 : wordFacts(coded, own, followed, pixelOf).sign,
           weight: followed,
           pixel: pixelOf(followed),
         },
   };
 }
 
-/** @param {Quantized} quantized @param {CodeWord} word @param {number} followed @returns {WordFacts} */
-function wordFacts({ levels, size, buckets }, { word, rest, run, at, code }, followed) {
+/** @param {Coded} coded @param {CodeWord} word @param {number} followed @param {Shown["pixelOf"]} pixelOf @returns {WordFacts} */
+function wordFacts({ quantized: { levels, uniform, buckets } }, { word, rest, run, at, code }, followed, pixelOf) {
   return {
     bits: word + rest,
     sign: code === 0 ? 2 : levels[code] < 0 ? 1 : 0,
-    exponent: code && !size ? buckets[code - 1].exponent : null,
-    steps: code && size ? Math.abs(stepsOfCode(code)) : null,
+    exponent: code && !uniform ? buckets[code - 1].exponent : null,
+    steps: code && uniform ? Math.abs(stepsOfCode(code)) : null,
     run,
     weight: at,
     pixel: pixelOf(at),
     here: at === followed,
   };
+}
+
+/** The bits that encode a value. @param {Coded} coded @param {number} at @returns {ValueCode | null} */
+function codeOf(coded, at) {
+  const { table, shared } = coded.encoded;
+  const none = { word: "", extra_bits: 0, run: null, zero: 0, escaped: false, shared: shared ? CONTEXT_CODE.a_title : "" };
+  if (table === null) return none;
+  const own = wordAt(coded, at);
+  if (!own) return null;
+  const single = table.classes === 1;
+  return { ...none, word: own.word, extra_bits: own.rest.length, run: single ? null : own.run, zero: own.zero };
 }

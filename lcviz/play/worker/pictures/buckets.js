@@ -2,9 +2,10 @@
 
 const MOST_BARS = 40; // on each side of zero
 
-/** @param {View} view @returns {BucketsFacts & { picture: string }} */
-function bucketsFacts({ checkpoint, dissected, setting, worth, followed, byWorth, playing }) {
-  const { all, nKept } = dissected;
+/** @param {Shown} shown @returns {BucketsFacts & { picture: string }} */
+function bucketsFacts({ checkpoint, dissected, nKept, setting, worth, followed, byWorth, playing }) {
+  const { all } = dissected;
+  const n = checkpoint.quantized.codes.length;
   const { rounding, without } = errorsWithout(dissected);
   const own = all.buckets[all.codes[followed] - 1];
   return {
@@ -20,8 +21,8 @@ function bucketsFacts({ checkpoint, dissected, setting, worth, followed, byWorth
     })),
     alphabets: [all.buckets.length],
     slots: [nKept],
-    n: N,
-    changed: N - checkpoint.quantized.counts[0],
+    n,
+    changed: n - checkpoint.quantized.counts[0],
     bits: bitsThatKeep(nKept, all.buckets.length),
     marked: own ? [own.exponent, own.sign] : null,
     moments: false,
@@ -47,7 +48,7 @@ const barOf = (code, each) => Math.sign(stepsOfCode(code)) * Math.ceil(Math.abs(
 /** Steps that share a bar. @param {Quantized} quantized */
 const stepsOfBar = (quantized) => Math.max(Math.ceil(Math.floor(quantized.counts.length / 2) / MOST_BARS), 1);
 
-/** @param {View} view @returns {StepsFacts & { picture: string }} */
+/** @param {Shown} shown @returns {StepsFacts & { picture: string }} */
 function stepsFacts({ checkpoint, setting, followed, raised }) {
   const { quantized, delta } = checkpoint;
   const { counts, size, codes } = quantized;
@@ -64,9 +65,9 @@ function stepsFacts({ checkpoint, setting, followed, raised }) {
     each,
     bars: [...bars].sort(([a], [b]) => a - b).map(([at, count]) => ({ at, count })),
     dead: counts[0],
-    n: N,
+    n: codes.length,
     reach: Math.abs(stepsOfCode(counts.length - 1)),
-    marked: delta[followed] ? barOf(codes[followed], each) : null,
+    marked: delta[followed] !== 0 ? barOf(codes[followed], each) : null,
     tensor: "",
     moments: false,
     carries: setting.carries,

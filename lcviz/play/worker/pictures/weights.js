@@ -80,7 +80,7 @@ function weightsFacts({ checkpoint, dissected, setting, followed, playing }) {
 
 /** What each pixel says of its weight. @param {Checkpoint} checkpoint @param {Dissected} dissected */
 function pixelValues({ before, live, quantized }, { all, nKept }) {
-  const uniform = quantized.size > 0;
+  const { uniform } = quantized;
   const [u, track, codes] = [new Float32Array(MAP.length), new Float32Array(MAP.length), new Uint16Array(MAP.length)];
   MAP.forEach((weight, i) => {
     if (weight < 0) return;
@@ -95,7 +95,7 @@ function pixelValues({ before, live, quantized }, { all, nKept }) {
 }
 
 /** One weight over the steps: u is trained, ũ follows in steps. @param {View} view @returns {WeightFacts & { picture: string, kind: string }} */
-function weightFacts({ chain, checkpoint, setting, followed: i, words, dissected }) {
+function weightFacts({ chain, checkpoint, setting, followed: i, dissected }) {
   const saved = chain.checkpoints;
   const { step, before, after, live, delta, quantized } = checkpoint;
   /** @type {[number, number | null][]} */
@@ -117,19 +117,9 @@ function weightFacts({ chain, checkpoint, setting, followed: i, words, dissected
     delta: delta[i],
     coded: quantized.levels[quantized.codes[i]],
     bucket: bucket ? [bucket.exponent, bucket.sign] : null,
-    code: codeOf(checkpoint, words, i),
+    code: codeOf({ ...checkpoint, matrices: MATRICES }, i),
     carries: setting.carries,
   };
-}
-
-/** The bits that encode a value. @param {Checkpoint} checkpoint @param {CodeWord[]} words @param {number} at @returns {ValueCode | null} */
-function codeOf({ encoded }, words, at) {
-  const none = { word: "", extra_bits: 0, run: null, zero: 0, escaped: false, shared: "" };
-  if (encoded.table === null) return none;
-  const own = wordAt(words, at);
-  if (!own) return null;
-  const single = encoded.table.classes === 1;
-  return { ...none, word: own.word, extra_bits: own.rest.length, run: single ? null : own.run, zero: single ? 0 : own.zero };
 }
 
 /** The weight to follow first: the smallest kept change. It has waited in earlier steps. @param {Checkpoint} checkpoint */

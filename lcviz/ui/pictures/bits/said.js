@@ -29,7 +29,7 @@
  * @property {number} weights_nbytes
  * @property {boolean} moments
  * @property {{ bits: number | null, nbytes: number }} plain without a code; bits of each value, if all have as many
- * @property {Record<string, number>} sizes coder -> bytes; without the coders that are not computed here
+ * @property {Record<string, number>} sizes coder -> bytes
  * @property {number} entropy bytes
  * @property {string} coder
  * @property {CoderFacts[]} all_coders
@@ -51,8 +51,6 @@ const PARTS = {
 };
 const SHANNON = "Shannon's bound for codes of single values. Run-length coding gets below it where zeros cluster, a context code where changes do.";
 
-const ABSENT = "Not in this example: a run on a server has it.";
-
 SAYS.bits = (/** @type {BitsFacts} */ facts) => {
   const { parts, all_coders: coders, coder, words, followed } = facts;
   return {
@@ -64,7 +62,7 @@ SAYS.bits = (/** @type {BitsFacts} */ facts) => {
     words: [...words.map(wordData), ...(followed ? [{ ...followed, bits: followed.code.word || "0", title: codeText(followed.code), here: true, after: true }] : [])],
     words_are: !words.length ? "No bits are needed: all values are alike." : facts.shares ? "Bits of each change and the zeros before it:" : "",
     compare: compared(facts),
-    coders: facts.from_record ? [] : coders.map(({ name, short }) => (name in facts.sizes ? [name, short] : [name, short, ABSENT])),
+    coders: facts.from_record ? [] : coders.map(({ name, short }) => [name, short]),
     coder,
   };
 };
@@ -98,7 +96,7 @@ function compared({ plain: { bits, nbytes }, sizes, all_coders: coders, coder, e
   const row = (name, size, title, number = "") => ({ name, nbytes: size, here: false, title, text: number ? quantity(number, size, nbytesText(size)) : nbytesText(size) });
   return [
     row(bits === null ? "fixed bits" : `${pluralText(bits, "bit")} each`, nbytes, "Without a code: each value is the number of its slot, or 0."),
-    ...coders.filter(({ name }) => name in sizes).map(({ name, title, summary }) => ({ ...row(coderText(title), sizes[name], summary, `${name}-bytes`), here: name === coder })),
+    ...coders.map(({ name, title, summary }) => ({ ...row(coderText(title), sizes[name], summary, `${name}-bytes`), here: name === coder })),
     row("entropy of values", entropy, SHANNON),
   ];
 }

@@ -25,7 +25,8 @@ const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
  * @property {number[]} counts how many values have each code
  * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted. None
  * for equal steps
- * @property {number} size of a step; 0 for buckets
+ * @property {number} size of a step; 0 for buckets, and where nothing changes
+ * @property {boolean} uniform whether the levels are equal steps
  */
 
 /** The bits of float32 values: the same memory, read as integers. @param {Float32Array} values */
@@ -40,7 +41,9 @@ function bucketsOf(delta) {
   const count = new Uint32Array(BINS);
   const low = new Uint32Array(BINS).fill(MAGNITUDE);
   const high = new Uint32Array(BINS);
-  for (const word of bitsOfValues(delta)) {
+  const words = bitsOfValues(delta);
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i];
     const magnitude = word & MAGNITUDE;
     if (magnitude === 0) continue;
     if (magnitude >= NON_FINITE) throw new RangeError("NaN and infinity have no bucket");
@@ -78,8 +81,8 @@ function quantize(delta, most) {
   const promoted = buckets.slice(0, most);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
-  // 0 shares a bin with subnormals.
-  const codes = new Uint16Array(bitsOfValues(delta).map((word) => ((word & MAGNITUDE) === 0 ? 0 : codeOfBin[word >>> 23])));
+  const [words, codes] = [bitsOfValues(delta), new Uint16Array(delta.length)];
+  for (let i = 0; i < words.length; i++) if ((words[i] & MAGNITUDE) !== 0) codes[i] = codeOfBin[words[i] >>> 23]; // 0 shares a bin with subnormals
   const counts = promoted.map((bucket) => bucket.count);
   return {
     codes,
@@ -87,5 +90,6 @@ function quantize(delta, most) {
     counts: [counts.reduce((sum, count) => sum - count, delta.length), ...counts],
     buckets,
     size: 0,
+    uniform: false,
   };
 }

@@ -1,18 +1,30 @@
-// How many bits the codes of a checkpoint take, as codec.scheme.prefix writes them.
+// How many bytes the codes of a checkpoint take, as codec.scheme.stream and codec.scheme.prefix write them.
 
 const UNIT = 65536; // elements
 const MOST_UNITS = 32; // of a stream
 const SYMBOLS_A_STREAM = 8192; // at least
 const LEAST_STREAMS = 8; // if there are enough units
+const FEW = 2 ** 17; // values that run lengths leave to a context code
 
-/** @typedef {"huffman" | "runlength"} Coder */
+/** @typedef {"huffman" | "runlength" | "context"} Coder */
+
+/**
+ * How the codes of an alphabet are written.
+ * @typedef {object} Stage
+ * @property {Coder} coder
+ * @property {Matrix[]} matrices rows and columns of its tensors
+ * @property {CodeTable | null} last the table of an earlier checkpoint
+ */
 
 /**
  * Codes without loss.
  * @typedef {object} EncodedCodes
- * @property {CodeTable | null} table null if all elements have the same code
+ * @property {CodeTable | null} table null if all elements have the same code, or have a context code
  * @property {boolean} reused whether the table is the last one, and takes no bytes
- * @property {number} bits of all streams
+ * @property {boolean} shared whether they have a context code: then no value has a word of its own
+ * @property {number} bits of all code words, or of the context code
+ * @property {number} coded bytes of code words, table and levels
+ * @property {number} nbytes of all these in a record, with the sizes of the streams
  */
 
 /**
@@ -28,59 +40,76 @@ function elementsOfStream(n, symbols) {
 }
 
 /**
- * A message: the codes of a change, and what its table is chosen by.
+ * A message: what the codes of a change are written with.
  * @typedef {object} Message
  * @property {number} elements of each stream but the last
- * @property {Tokens | null} tokens null if runs are not coded
- * @property {Choice} choice
+ * @property {Choice | null} choice null where there are no code words
+ * @property {Uint8Array[] | null} direct the streams of a context code, if it is shorter
+ * @property {number} most an upper bound of `nbytes` in EncodedCodes
  */
 
 /**
- * Choose the table of a change.
+ * Choose how a change is written.
  * @param {Quantized} quantized
- * @param {Coder} coder
- * @param {CodeTable | null} last the table of an earlier checkpoint
- * @returns {Message | null} null if all elements have the same code: then no bits are needed
+ * @param {Stage} stage
+ * @returns {Message}
  */
-function messageOf({ codes, counts }, coder, last) {
+function messageOf(quantized, { coder, matrices, last }) {
+  const { codes, counts, levels, uniform } = quantized;
   const k = counts.length;
-  if (k === 1 || (k === 2 && counts[0] === 0)) return null;
-  const elements = coder === "runlength" ? elementsOfStream(codes.length, codes.length - counts[0]) : UNIT;
-  const tokens = coder === "runlength" ? tokensOf(codes, elements) : null;
-  const all = { codes: counts, tokens: tokens && countTokens(tokens, k - 1) };
-  return { elements, tokens, choice: chooseTable(all, last, Math.ceil(codes.length / elements)) };
+  const own = 4 * (uniform ? Math.min(k - 1, 1) : levels.length - 1); // equal steps store the size of one
+  const countsRuns = coder !== "huffman";
+  const elements = countsRuns ? elementsOfStream(codes.length, codes.length - counts[0]) : UNIT;
+  if (k === 1 || (k === 2 && counts[0] === 0)) return { elements, choice: null, direct: null, most: own };
+  const tokens = countsRuns ? countTokens(codes, elements, Math.min(k - 1, MOST_SYMBOLS + 1)) : null;
+  const streams = Math.ceil(codes.length / elements);
+  const choice = chooseTable({ codes: counts, tokens, uniform }, last, streams);
+  const most = 4 * (Math.ceil(choice.bits / 32) + 2 * streams - 1) + (choice.reused ? 0 : choice.table.nbytes);
+  const isDirect = coder === "context" || (coder === "runlength" && uniform && codes.length <= FEW);
+  const contexts = isDirect ? contextStreams(quantized, matrices) : null;
+  const nbytes = contexts && contextNbytes(contexts);
+  if (nbytes !== null && nbytes < most) return { elements, choice: null, direct: contexts, most: own + nbytes };
+  return { elements, choice, direct: null, most: own + most };
 }
 
 /**
  * Encode the codes of a change.
  * @param {Quantized} quantized
- * @param {Coder} coder
- * @param {CodeTable | null} last the table of an earlier checkpoint
+ * @param {Stage} stage
  * @returns {EncodedCodes}
  */
-function encodeCodes(quantized, coder, last) {
-  return messageOf(quantized, coder, last)?.choice ?? { table: null, reused: false, bits: 0 };
+function encodeCodes(quantized, stage) {
+  const { elements, choice, direct, most } = messageOf(quantized, stage);
+  const levels = 4 * (quantized.uniform ? Math.min(quantized.counts.length - 1, 1) : quantized.levels.length - 1);
+  if (!choice) {
+    const bits = 8 * (direct ?? []).reduce((sum, { length }) => sum + length, 0);
+    return { table: null, reused: false, shared: direct !== null, bits, coded: bits / 8 + levels, nbytes: most };
+  }
+  const { table, reused, bits } = choice;
+  const streams = bitsOfStreams(quantized, table, elements);
+  const rest = (reused ? 0 : table.nbytes) + levels;
+  const words = streams.reduce((sum, own) => sum + 4 * Math.ceil(own / 32), 0);
+  return { table, reused, shared: false, bits, coded: Math.ceil(bits / 8) + rest, nbytes: words + 4 * streams.length + rest };
 }
 
-/**
- * Bytes of a change: of its code words, its table if that is new, and its levels.
- * @param {Quantized} quantized
- * @param {CodeTable | null} table
- * @param {boolean} reused whether the table is the last one
- * @param {number} bits of the code words
- */
-function nbytesOf({ levels, size }, table, reused, bits) {
-  const nLevels = size > 0 ? 1 : levels.length - 1; // equal steps store the size of one
-  return Math.ceil(bits / 8) + (table && !reused ? table.nbytes : 0) + 4 * nLevels;
-}
-
-/**
- * Bytes of a change with a coder.
- * @param {Quantized} quantized
- * @param {Coder} coder
- * @param {CodeTable | null} last the table of an earlier checkpoint
- */
-function nbytesWith(quantized, coder, last) {
-  const { table, reused, bits } = encodeCodes(quantized, coder, last);
-  return nbytesOf(quantized, table, reused, bits);
+/** Bits of each stream. @param {Quantized} quantized @param {CodeTable} table @param {number} elements of each stream but the last */
+function bitsOfStreams({ codes, counts }, table, elements) {
+  const runs = table.classes > 1;
+  const escaped = table.lengths[0] + CLASS_BITS + symbolBits(counts.length - 1);
+  // The bits of each token, with those that follow its word.
+  const cost = runs ? Uint8Array.from({ length: (counts.length - 1) * CLASSES_OF_RUNS }, (_, i) => (lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS) || escaped) + extraBits(i % CLASSES_OF_RUNS)) : table.lengths;
+  return Array.from({ length: Math.ceil(codes.length / elements) }, (_, s) => {
+    const end = Math.min((s + 1) * elements, codes.length);
+    let bits = 0;
+    for (let i = s * elements, next = i; i < end; i++) {
+      const code = codes[i];
+      if (!runs) {
+        bits += cost[code];
+      } else if (code !== 0) {
+        bits += cost[(code - 1) * CLASSES_OF_RUNS + classNumber(i - next)];
+        next = i + 1;
+      }
+    }
+    return bits;
+  });
 }

@@ -14,6 +14,7 @@
  * @typedef {object} Counts
  * @property {number[]} codes
  * @property {Uint32Array | null} tokens
+ * @property {boolean} uniform whether only the first symbols, the most frequent ones, may have words
  */
 
 /**
@@ -69,27 +70,60 @@ function chooseTable(counts, last, streams) {
 
 /** The cheapest new table. @param {Counts} counts @param {number} streams */
 function newTable(counts, streams) {
-  const plain = tableOf(codeLengths(counts.codes), 1);
-  const plainBits = /** @type {number} */ (costOf(plain, counts));
-  if (counts.tokens === null) return { table: plain, bits: plainBits };
-  const runs = tableOfTokens(counts.tokens, counts.codes.length - 1);
-  const bits = /** @type {number} */ (costOf(runs, counts));
+  const runs = counts.tokens && tableOfTokens(counts, counts.tokens);
+  if (runs && counts.codes.length > MOST_TOKENS) return { table: runs, bits: bitsWith(runs, counts) };
+  // A code needs two words: where all values move by one step, 0 gets the other one.
+  const isOne = counts.codes.filter(Boolean).length < 2;
+  const plain = tableOf(codeLengths(isOne ? [1, ...counts.codes.slice(1)] : counts.codes), 1);
+  const plainBits = bitsWith(plain, counts);
+  if (!runs) return { table: plain, bits: plainBits };
+  const bits = bitsWith(runs, counts);
   const most = 32 * (Math.ceil(bits / 32) + streams - 1) + 8 * runs.nbytes;
   const isShorter = most < 32 * Math.ceil(plainBits / 32) + 8 * plain.nbytes;
   return isShorter ? { table: runs, bits } : { table: plain, bits: plainBits };
 }
 
-/** @param {Uint32Array} tokens @param {number} n the number of symbols */
-function tableOfTokens(tokens, n) {
+/** Bits of a message with a table that was made for it. @param {CodeTable} table @param {Counts} counts */
+const bitsWith = (table, counts) => /** @type {number} */ (costOf(table, counts));
+
+/** @param {Counts} counts @param {Uint32Array} tokens */
+function tableOfTokens({ codes, uniform }, tokens) {
+  const rows = tokens.length / CLASSES_OF_RUNS;
   const largest = tokens.reduce((most, count, i) => (count > 0 ? Math.max(most, i % CLASSES_OF_RUNS) : most), 0);
   // At least 2: a table of 1 class is a plain one.
-  const classes = Math.min(Math.max(largest + 1, 2), CLASSES_OF_RUNS, Math.floor((MOST_TOKENS - 1) / n));
-  const counts = new Uint32Array(1 + n * classes);
+  let [classes, symbols] = [Math.max(largest + 1, 2), Math.min(rows, MOST_SYMBOLS)];
+  if (!uniform) {
+    classes = Math.min(classes, CLASSES_OF_RUNS, Math.floor((MOST_TOKENS - 1) / symbols));
+  } else if (classes * symbols > MOST_TOKENS - 1) {
+    classes = bestClasses(tokens, classes, symbolBits(codes.length - 1));
+    symbols = Math.min(symbols, Math.floor((MOST_TOKENS - 1) / classes));
+  }
+  const counts = new Uint32Array(1 + symbols * classes);
   tokens.forEach((count, i) => {
-    const c = i % CLASSES_OF_RUNS;
-    counts[c < classes ? 1 + Math.floor(i / CLASSES_OF_RUNS) * classes + c : 0] += count;
+    const [symbol, c] = [Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS];
+    counts[c < classes && symbol < symbols ? 1 + symbol * classes + c : 0] += count;
   });
   if (!counts.subarray(1).some((count) => count > 0)) counts[1] = 1; // a code needs two words
   counts[0] = Math.max(counts[0], 1); // the escape always has a word
   return tableOf(codeLengths(counts), classes);
+}
+
+/**
+ * The number of classes for the fewest bits, by Shannon's bound: the more classes have words, the fewer
+ * symbols can have them.
+ * @param {Uint32Array} tokens
+ * @param {number} most
+ * @param {number} symbolBits
+ */
+function bestClasses(tokens, most, symbolBits) {
+  const total = tokens.reduce((sum, count) => sum + count, 0);
+  let [best, fewest] = [most, Infinity];
+  for (const classes of [...[2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, CLASSES_OF_RUNS].filter((n) => n < most), most]) {
+    const end = CLASSES_OF_RUNS * Math.floor((MOST_TOKENS - 1) / classes);
+    const counts = tokens.filter((count, i) => count > 0 && i < end && i % CLASSES_OF_RUNS < classes);
+    const escaped = Math.max(counts.reduce((left, count) => left - count, total), 1);
+    const bits = [...counts, escaped].reduce((sum, count) => sum + count * Math.log2(Math.max(total / count, 1)), 0) + escaped * (CLASS_BITS + symbolBits);
+    if (bits < fewest) [best, fewest] = [classes, bits];
+  }
+  return best;
 }

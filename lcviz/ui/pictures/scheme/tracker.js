@@ -6,6 +6,7 @@
  * @property {number | null} x bits of priority promotion; null for all buckets
  * @property {number | null} most buckets that are kept instead of those of x; null for those of x
  * @property {number | null} budget share of float32's bytes; then equal steps take the place of buckets
+ * @property {number | null} distance share of a change that may be left; likewise
  * @property {Coder} coder
  * @property {boolean} carries whether what a checkpoint leaves out stays in the next one's change
  */
@@ -13,11 +14,10 @@
 /**
  * One checkpoint.
  * @typedef {object} Saved
- * @property {Float32Array} before the track before it
  * @property {Float32Array} delta what it encodes
  * @property {Quantized} quantized
  * @property {EncodedCodes} encoded
- * @property {Float32Array} after the track after it
+ * @property {number} changed sum of squares of delta
  */
 
 /** The track. Each checkpoint moves it towards the weights. What it then lacks comes with the next one. */
@@ -25,13 +25,14 @@ class Tracker {
   /**
    * @param {Float32Array} weights those of the first checkpoint, which is exact
    * @param {Setting} setting
+   * @param {Matrix[]} matrices rows and columns of the tensors
    * @param {number} headerNbytes of a record, which a budget pays for, too
    */
-  constructor(weights, setting, headerNbytes = 0) {
+  constructor(weights, setting, matrices, headerNbytes = 0) {
     this.track = weights.slice();
     this.setting = setting;
+    this.matrices = matrices;
     this.headerNbytes = headerNbytes;
-    this.last = weights; // those of the checkpoint before
     this.leastBudget = 0; // that a change would have needed where the setting's held none
     /** @type {CodeTable | null} */
     this.table = null; // the last one that was written
@@ -39,30 +40,43 @@ class Tracker {
 
   /**
    * Save a checkpoint. The track moves.
-   * @param {Float32Array} weights they must not change afterwards
+   * @param {Float32Array} weights
+   * @param {Float32Array} last those of the checkpoint before
    * @returns {Saved}
    */
-  step(weights) {
-    const { track: before, setting, last } = this;
-    const live = setting.carries ? weights : before.map((value, i) => value + Math.fround(weights[i] - last[i]));
-    const delta = live.map((value, i) => value - before[i]);
-    const quantized = this.quantized(delta);
-    const encoded = encodeCodes(quantized, setting.coder, this.table);
+  step(weights, last) {
+    const { track, setting } = this;
+    const delta = new Float32Array(weights.length);
+    let changed = 0;
+    for (let i = 0; i < delta.length; i++) {
+      const live = setting.carries ? weights[i] : Math.fround(track[i] + Math.fround(weights[i] - last[i]));
+      delta[i] = live - track[i];
+      changed += delta[i] * delta[i];
+    }
+    const quantized = this.quantized({ delta, before: track, changed });
+    const encoded = encodeCodes(quantized, this.stage);
     if (encoded.table) this.table = encoded.table;
-    const { codes, levels } = quantized;
-    const after = before.map((value, i) => (codes[i] > 0 ? value + levels[codes[i]] : value)); // adding 0 would turn -0 into 0
-    this.track = after;
-    this.last = weights;
-    return { before, delta, quantized, encoded, after };
+    move(track, quantized);
+    return { delta, quantized, encoded, changed };
   }
 
-  /** @param {Float32Array} delta */
-  quantized(delta) {
-    const { x, most, budget, coder } = this.setting;
-    if (budget === null) return quantize(delta, most ?? promotedBy(x));
-    const fitted = fitSteps(delta, budget * 4 * delta.length - this.headerNbytes, coder, this.table);
-    if (fitted.size === 0 && delta.some((value) => value !== 0))
-      this.leastBudget = Math.max(this.leastBudget, advisedBudget(delta, this.headerNbytes, coder, this.table));
+  /** @returns {Stage} */
+  get stage() {
+    return { coder: this.setting.coder, matrices: this.matrices, last: this.table };
+  }
+
+  /** @param {Changing} changing @returns {Quantized} */
+  quantized(changing) {
+    const { x, most, budget, distance, coder } = this.setting;
+    if (distance !== null) return stepsLeaving(changing, distance, coder);
+    if (budget === null) return quantize(changing.delta, most ?? promotedBy(x));
+    const fitted = stepsWithin(changing, budget * 4 * changing.delta.length - this.headerNbytes, this.stage);
+    if (fitted.lacking) this.leastBudget = Math.max(this.leastBudget, advisedBudget(fitted.lacking + this.headerNbytes, changing.delta.length));
     return fitted;
   }
+}
+
+/** Move values by the levels of their codes: adding 0 would turn -0 into 0. @param {Float32Array} values @param {Quantized} quantized */
+function move(values, { codes, levels }) {
+  for (let i = 0; i < values.length; i++) if (codes[i] !== 0) values[i] += levels[codes[i]];
 }
