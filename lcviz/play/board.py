@@ -14,8 +14,9 @@ from string import Template
 from lcviz.ui import picture
 
 QUESTION = "What can you throw away and still restart after a crash?"
-MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples")
+MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors")
 _FOLDER = Path(__file__).parent
+_FILES = ("safetensors", "series", "player", "pictures")
 _TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
 WORKER = (  # each file uses those before it
     picture.FOLDER / "numbers.js",
@@ -28,6 +29,7 @@ WORKER = (  # each file uses those before it
         _FOLDER / "worker" / "pictures" / f"{name}.js"
         for name in ("headline", "weights", "buckets", "bits", "loss", "race")
     ),
+    *(_FOLDER / "worker" / "files" / f"{name}.js" for name in _FILES),
     *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
 )
 PAGE = tuple(

@@ -207,20 +207,15 @@ class Player {
   heard(event, value) {
     const checkpoint = this.shown();
     if (!checkpoint) return;
-    const { delta, quantized } = checkpoint;
-    const buckets = () => quantize(delta, Infinity);
     /** @type {Record<string, () => void>} */
     const acts = {
       back: () => this.use(this.run.own.setting),
       pixel: () => this.follow(weightAt(value[0], value[1])),
       word: () => this.follow(value),
-      bucket: () => {
-        const all = buckets();
-        this.follow(largestAmong(delta, (i) => isIn(all.buckets[all.codes[i] - 1], value)));
-      },
-      bar: () => this.follow(largestAmong(delta, (i) => delta[i] !== 0 && barOf(quantized.codes[i], stepsOfBar(quantized)) === value)),
+      bucket: () => this.follow(largestOf(event, value, checkpoint, (i) => i < N_WEIGHTS)),
+      bar: () => this.follow(largestOf(event, value, checkpoint, (i) => i < N_WEIGHTS)),
       // All of this step's buckets: then all of every step.
-      cut: () => this.use(value < buckets().buckets.length ? { most: value } : { x: null, most: null }),
+      cut: () => this.use(cutChosen(value, checkpoint.delta)),
       bits: () => this.use(this.bitsChosen(value, checkpoint)),
       coder: () => this.use({ coder: value }),
       view: () => (this.byWorth = value === "error"),
@@ -233,8 +228,8 @@ class Player {
   bitsChosen(button, { nbytes }) {
     // Equal steps at the size of the checkpoint on the page.
     const budget = Math.max(Number((nbytes / (4 * N)).toFixed(4)), LEAST_BUDGET);
-    if (button === "steps") return { budget, most: null };
-    return { x: button === "all" ? null : Number(button), budget: null, most: null };
+    if (button === "steps") return { budget, distance: null, most: null };
+    return bitsOfButton(button);
   }
 
   /** @param {number | null} weight */
@@ -261,7 +256,7 @@ class Player {
     const chain = isTrial ? trial : run.own;
     const dissected = dissect(checkpoint);
     // Until the step that was asked for is saved, another one stands for it.
-    const followed = this.followed ?? firstWeight(checkpoint);
+    const followed = this.followed ?? firstWeight(checkpoint, 0, N_WEIGHTS);
     if (this.step === null || this.step <= newest) this.followed = followed;
     const measures = this.byWorth && !this.playing && !checkpoint.quantized.uniform;
     return {
@@ -384,6 +379,19 @@ class Player {
   }
 }
 
+/** @param {string} button "all" or x @returns {Partial<Setting>} */
+const bitsOfButton = (button) => ({ x: button === "all" ? null : Number(button), budget: null, distance: null, most: null });
+
+/** The setting of a cut: all of a step's buckets are all of every step. @param {number} most buckets @param {Float32Array} delta @returns {Partial<Setting>} */
+const cutChosen = (most, delta) => (most < bucketsOf(delta).length ? { most } : { x: null, most: null });
+
+/** The largest change in a bucket or a bar; null if there is none. @param {string} event "bucket" or "bar" @param {any} value @param {Moved} checkpoint @param {(at: number) => boolean} isSeen */
+function largestOf(event, value, { delta, quantized }, isSeen) {
+  const [all, each] = [quantize(delta, Infinity), stepsOfBar(quantized)];
+  const isOne = event === "bucket" ? (/** @type {number} */ i) => isIn(all.buckets[all.codes[i] - 1], value) : (/** @type {number} */ i) => delta[i] !== 0 && barOf(quantized.codes[i], each) === value;
+  return largestAmong(delta, isOne, isSeen);
+}
+
 /** Whether a bucket is that of an exponent and a sign. @param {ExponentBucket | undefined} bucket @param {number[]} key */
 const isIn = (bucket, [exponent, sign]) => bucket !== undefined && bucket.exponent === exponent && bucket.sign === sign;
 
@@ -391,7 +399,7 @@ const isIn = (bucket, [exponent, sign]) => bucket !== undefined && bucket.expone
 function picturesOf(view) {
   return {
     headline: headlineFacts(view),
-    weights: weightsFacts(view),
+    weights: weightsFacts(view, DIGITS_PLACE),
     buckets: view.checkpoint.quantized.uniform ? stepsFacts(view) : bucketsFacts(view),
     bits: bitsFacts(view),
     weight: weightFacts(view),

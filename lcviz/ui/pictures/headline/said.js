@@ -8,12 +8,14 @@
  * @property {{ kind: string, full: number, nbytes: number }[]} kinds weights, m and v, if there are moments
  * @property {{ full: number, nbytes: number, newest: number }} so_far bytes of all records up to the step;
  * the newest step
- * @property {{ iteration: number, last: number, rate: number | null, end: string } | null} status of the
- * run; null for a recorded chain. end: "finished", "killed", … or ""
+ * @property {{ iteration: number, last: number, rate: number | null, end: string } | { files: string[] } | null} status of the
+ * run; of a series, two neighbours; null for a recorded chain. end: "finished", "killed", … or ""
  * @property {{ cost: Cost | null, when: "now" | "then" | "dead", raced: { rework: number, capped: boolean } | null } | null} crash
  * the cost is that of what is tried; null until it is known
  * @property {{ of: "classes" | "ratings", live: number, restored: number } | null} reads accuracy on held-out
  * examples, or the root mean square error; null if not measured
+ * @property {{ distance: number, behind: number } | null} [rest] where nothing is trained here: what the step
+ * leaves, as shares of its change and of all that was trained
  * @property {KeptSetting | null} own the run's own setting, if another one is tried; else both are null
  * @property {KeptSetting | null} tried
  */
@@ -34,7 +36,8 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
   const kinds = apart.length ? ` ${apart.map(([name, text]) => `${name}: ${text}`).join("; ")}.` : "";
   const lost = facts.crash && crashTexts(facts.crash, facts.step, facts.tried ? "whole-run-crash-cost" : "crash-cost");
   const lostSentence = lost && `${lost.when} ${lost.verb} ${lost.price}${lost.more}`;
-  const crash = facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
+  const rest = restBlocks(facts);
+  const crash = rest.length ? `${rest[0].value} ${rest[0].label}, ${rest[1].value} ${rest[1].label}` : facts.crash ? (lostSentence ?? "") : "what a step left out is not recorded";
   const reads = readsBlock(facts);
   const sign = { "costs about": "≈ ", "costs more than": "> " }[lost?.verb ?? ""] ?? "";
   const consequences = [reads, lost && { value: sign + capital(lost.price.replace("less than", "<")), label: `${lost.when} ${sign ? "costs" : lost.verb}${lost.more.replace(" of them", "")}` }];
@@ -47,11 +50,11 @@ SAYS.headline = (/** @type {HeadlineFacts} */ facts) => {
       { value: quantity("checkpoint-bytes", nbytes, nbytesText(nbytes)), label: "in this checkpoint" },
       { value: `${timesText(full / nbytes)} ×`, label: "smaller" },
     ],
-    consequences: consequences.filter(Boolean),
+    consequences: [...consequences.filter(Boolean), ...rest],
     share: Math.min(nbytes / full, 1),
     apart,
     so_far,
-    status: status ? statusText(status) : `step ${facts.step}, recorded`,
+    status: !status ? `step ${facts.step}, recorded` : "files" in status ? status.files.join(" → ") : statusText(status),
     crash,
     kept: facts.own && facts.tried ? `only a try: ${ownText(facts.own, facts.tried)}` : null,
   };
@@ -69,8 +72,8 @@ function apartTexts({ kinds }) {
 }
 
 /** The size of all records up to the step, with the base. @param {HeadlineFacts} facts */
-function soFarText({ step, so_far: { full, nbytes, newest }, tried }) {
-  const [name, span] = tried ? ["whole-run", "whole run"] : ["run", "run so far"];
+function soFarText({ step, so_far: { full, nbytes, newest }, tried, rest }) {
+  const [name, span] = tried ? ["whole-run", "whole run"] : rest ? ["run", "whole series"] : ["run", "run so far"];
   const shown = step < newest ? `up to step ${step}` : span;
   return `${shown}: ${quantity(`${name}-float32-bytes`, full, nbytesText(full))} → ${quantity(`${name}-bytes`, nbytes, nbytesText(nbytes))}, ${timesText(full / nbytes)}× smaller`;
 }
@@ -105,6 +108,15 @@ function crashTexts({ cost, when, raced }, step, name) {
   }
   return cost && { when: which, ...lostWork(cost, name, when === "then" ? step : Infinity) };
 }
+
+/** What a step leaves. @param {HeadlineFacts} facts */
+const restBlocks = ({ rest }) =>
+  rest
+    ? [
+        { value: quantity("distance", rest.distance, percentText(rest.distance)), label: "of this change is left for the next" },
+        { value: quantity("behind", rest.behind, percentText(rest.behind)), label: "a restart is behind, of all trained" },
+      ]
+    : [];
 
 /** What a restart would make of held-out examples. @param {HeadlineFacts} facts */
 function readsBlock({ reads, tried }) {

@@ -20,7 +20,7 @@ const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
 /**
  * A change in codes.
  * @typedef {object} Quantized
- * @property {Uint16Array} codes of each value, an index into levels
+ * @property {Uint16Array | Uint8Array} codes of each value, an index into levels
  * @property {Float32Array} levels the first one is 0; buckets have theirs by falling magnitude
  * @property {number[]} counts how many values have each code
  * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted. None

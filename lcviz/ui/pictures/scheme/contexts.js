@@ -161,7 +161,7 @@ const capped = (activity) => Math.min(Math.max(activity >> 4, 0), 23);
 
 /**
  * One stream of a context code.
- * @param {Uint16Array} codes of its elements
+ * @param {Quantized["codes"]} codes of its elements
  * @param {Matrix[]} matrices
  * @param {boolean} octets whether eight neighbours share a decision
  * @param {ContextSymbols} symbols

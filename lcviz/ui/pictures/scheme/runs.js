@@ -7,7 +7,7 @@ const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // with words after runs of two cla
 
 /**
  * How often each symbol follows a run of each class.
- * @param {Uint16Array} codes
+ * @param {Quantized["codes"]} codes
  * @param {number} elements of each stream but the last
  * @param {number} rows of the symbols; the last one also counts all symbols beyond
  * @returns {Uint32Array} rows of CLASSES_OF_RUNS

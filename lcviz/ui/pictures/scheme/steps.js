@@ -45,8 +45,9 @@ function quantizeInSteps({ delta, before, changed }, size, offset, most = MOST_S
   for (let i = 0; i < delta.length; i++) {
     const change = delta[i];
     const magnitude = Math.abs(change);
-    const steps = Math.floor(magnitude * perStep + offset);
-    if (steps === 0 || (i >= end && magnitude * perOther + offset < 1)) continue;
+    const number = magnitude * perStep + offset;
+    if (number < 1 || (i >= end && magnitude * perOther + offset < 1)) continue;
+    const steps = Math.floor(number);
     if (steps > most) {
       beyond = true;
       continue;

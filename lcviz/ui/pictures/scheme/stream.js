@@ -86,22 +86,32 @@ function encodeCodes(quantized, stage) {
     return { table: null, reused: false, shared: direct !== null, bits, coded: bits / 8 + levels, nbytes: most };
   }
   const { table, reused, bits } = choice;
-  const streams = bitsOfStreams(quantized, table, elements);
+  const streams = bitsOfParts(quantized, table, elements, streamEnds(quantized.codes.length, elements));
   const rest = (reused ? 0 : table.nbytes) + levels;
   const words = streams.reduce((sum, own) => sum + 4 * Math.ceil(own / 32), 0);
   return { table, reused, shared: false, bits, coded: Math.ceil(bits / 8) + rest, nbytes: words + 4 * streams.length + rest };
 }
 
-/** Bits of each stream. @param {Quantized} quantized @param {CodeTable} table @param {number} elements of each stream but the last */
-function bitsOfStreams({ codes, counts }, table, elements) {
+/**
+ * Bits of each part of a message: of its code words and of what follows them.
+ * @param {Quantized} quantized
+ * @param {CodeTable} table
+ * @param {number} elements of each stream but the last
+ * @param {number[]} ends of the parts; the last is that of the message
+ */
+function bitsOfParts({ codes, counts }, table, elements, ends) {
   const runs = table.classes > 1;
   const escaped = table.lengths[0] + CLASS_BITS + symbolBits(counts.length - 1);
   // The bits of each token, with those that follow its word.
   const cost = runs ? Uint8Array.from({ length: (counts.length - 1) * CLASSES_OF_RUNS }, (_, i) => (lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS) || escaped) + extraBits(i % CLASSES_OF_RUNS)) : table.lengths;
-  return Array.from({ length: Math.ceil(codes.length / elements) }, (_, s) => {
-    const end = Math.min((s + 1) * elements, codes.length);
+  let [begin, next, stream] = [0, 0, elements];
+  return ends.map((end) => {
     let bits = 0;
-    for (let i = s * elements, next = i; i < end; i++) {
+    for (let i = begin; i < end; i++) {
+      if (i === stream) {
+        next = stream;
+        stream += elements;
+      }
       const code = codes[i];
       if (!runs) {
         bits += cost[code];
@@ -110,6 +120,10 @@ function bitsOfStreams({ codes, counts }, table, elements) {
         next = i + 1;
       }
     }
+    begin = end;
     return bits;
   });
 }
+
+/** Where each stream of n elements ends. @param {number} n @param {number} elements of each stream but the last */
+const streamEnds = (n, elements) => Array.from({ length: Math.ceil(n / elements) }, (_, i) => Math.min((i + 1) * elements, n));

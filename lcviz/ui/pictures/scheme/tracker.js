@@ -45,14 +45,8 @@ class Tracker {
    * @returns {Saved}
    */
   step(weights, last) {
-    const { track, setting } = this;
-    const delta = new Float32Array(weights.length);
-    let changed = 0;
-    for (let i = 0; i < delta.length; i++) {
-      const live = setting.carries ? weights[i] : Math.fround(track[i] + Math.fround(weights[i] - last[i]));
-      delta[i] = live - track[i];
-      changed += delta[i] * delta[i];
-    }
+    const { track } = this;
+    const { delta, changed } = changeOf(weights, track, this.setting.carries ? null : last);
     const quantized = this.quantized({ delta, before: track, changed });
     const encoded = encodeCodes(quantized, this.stage);
     if (encoded.table) this.table = encoded.table;
@@ -74,6 +68,23 @@ class Tracker {
     if (fitted.lacking) this.leastBudget = Math.max(this.leastBudget, advisedBudget(fitted.lacking + this.headerNbytes, changing.delta.length));
     return fitted;
   }
+}
+
+/**
+ * What a checkpoint encodes, and its sum of squares.
+ * @param {Float32Array} weights
+ * @param {Float32Array} track
+ * @param {Float32Array | null} last the weights before, if what was left out is lost
+ */
+function changeOf(weights, track, last) {
+  const delta = last ? track.map((value, i) => value + Math.fround(weights[i] - last[i])) : weights.slice();
+  let changed = 0;
+  for (let i = 0; i < delta.length; i++) {
+    const change = Math.fround(delta[i] - track[i]);
+    delta[i] = change;
+    changed += change * change;
+  }
+  return { delta, changed };
 }
 
 /** Move values by the levels of their codes: adding 0 would turn -0 into 0. @param {Float32Array} values @param {Quantized} quantized */

@@ -1,0 +1,224 @@
+// Files of one's own in the place of a training: what a setting makes of them.
+
+/** The codec's default, with the paper's x for those who choose buckets. @type {Setting} */
+const FILES_SETTING = { x: 2, most: null, budget: null, distance: 0.3, coder: "runlength", carries: true };
+const EXAMPLE_STEPS = [100, 200, 300, 400]; // of the built-in series
+const MOST_PIXELS = [96, 240]; // rows and columns of a picture of a tensor
+const MOST_TENSORS = 12; // that are listed
+
+/** The files that a visitor has opened, and what is shown of them. */
+class FilesPlayer {
+  /**
+   * @param {CoderFacts[]} coders
+   * @param {(answer: object) => void} post
+   */
+  constructor(coders, post) {
+    this.coders = coders;
+    this.post = post;
+    /** @type {Setting} */
+    this.setting = { ...FILES_SETTING };
+    /** @type {Series | null} */
+    this.series = null;
+    this.isExample = true;
+    this.problem = ""; // why the last files are not shown
+    this.progress = ""; // of what takes long
+    /** @type {number | null} number of the file that is shown, from 1 on; null for the last */
+    this.step = null;
+    this.tensor = 0;
+    /** @type {number | null} */
+    this.followed = null;
+    this.byWorth = false;
+    this.messages = 0; // that the page has sent, but "drawn"
+    this.working = false;
+    /** @type {{ series: Series, step: number, setting: Setting, checkpoint: ShownStep & { step: number }, dissected: Dissected } | null} what was taken apart last */
+    this.dissected = null;
+  }
+
+  /** The states of a small training: there is something to see before a file is chosen. @param {Digits} train */
+  openExample(train) {
+    const training = new Training(train, 0);
+    /** @type {Tensor[]} */
+    const tensors = [
+      { name: TENSOR, dtype: "F32", shape: [CLASSES, PIXELS], n: N_WEIGHTS, begin: 0, offset: 0 },
+      { name: "linear.bias", dtype: "F32", shape: [CLASSES], n: CLASSES, begin: N_WEIGHTS, offset: 0 },
+    ];
+    const states = [];
+    for (let t = 1; t <= Math.max(...EXAMPLE_STEPS); t++) {
+      training.iterate(t);
+      const values = [training.parameters.slice(0, N_WEIGHTS), training.parameters.slice(N_WEIGHTS)];
+      if (EXAMPLE_STEPS.includes(t)) states.push({ name: `step-${t}.safetensors`, tensors, exact: [], values });
+    }
+    this.series = new Series(states);
+  }
+
+  /** Read files; what is shown stays if they are no series. @param {File[]} files */
+  async open(files) {
+    try {
+      if (files.length < 2) throw new FileError("Choose two files or more: a checkpoint is what changes from one to the next.");
+      const whole = files.reduce((sum, { size }) => sum + size, 0);
+      let read = 0;
+      const states = [];
+      for (const file of [...files].sort(byName)) {
+        states.push(await readState(file, (nbytes) => this.report(`Reading ${nbytesText((read += nbytes))} of ${nbytesText(whole)} …`)));
+        const why = whyNoSeries(states[0], states[states.length - 1]);
+        if (why) throw new FileError(why);
+      }
+      this.series = new Series(states);
+      Object.assign(this, { isExample: false, problem: "", step: null, tensor: 0, followed: null });
+    } catch (error) {
+      if (error instanceof FileError) this.problem = error.message;
+      else if (error instanceof RangeError) this.problem = `These files are too large for this browser (${error.message}): take fewer, or smaller ones.`;
+      else throw error;
+    }
+    this.progress = "";
+    this.series?.use(this.setting);
+  }
+
+  /** @param {string} text */
+  report(text) {
+    this.progress = text;
+    this.answer(false);
+  }
+
+  /** @param {Partial<Setting>} change */
+  use(change) {
+    Object.assign(this.setting, change);
+    this.series?.use(this.setting);
+  }
+
+  /** What a picture has sent. @param {string} event @param {any} value */
+  heard(event, value) {
+    const shown = this.view();
+    if (!shown) return;
+    const { checkpoint } = shown;
+    const { map, shape, begin, n } = this.place;
+    const follow = (/** @type {number | null} */ weight) => weight !== null && (this.followed = weight);
+    const largest = () => follow(largestOf(event, value, checkpoint, (i) => i >= begin && i < begin + n));
+    /** @type {Record<string, () => void>} */
+    const acts = {
+      pixel: () => follow(map[value[0] * shape[1] + value[1]] ?? null),
+      word: () => follow(value),
+      bucket: largest,
+      bar: largest,
+      cut: () => this.use(cutChosen(value, checkpoint.delta)),
+      bits: () => this.use(value === "steps" ? { distance: FILES_SETTING.distance, budget: null, most: null } : bitsOfButton(value)),
+      coder: () => this.use({ coder: value }),
+      view: () => (this.byWorth = value === "error"),
+      step: () => (this.step = Math.max(value, 1)),
+      tensor: () => {
+        this.tensor = Math.max(shown.tensors.findIndex(({ name }) => name === value), 0);
+        this.followed = null;
+      },
+    };
+    acts[event]?.();
+  }
+
+  /** What the pictures are drawn from; null before the first step is saved. */
+  view() {
+    const { series, setting } = this;
+    if (!series?.steps.length) return null;
+    const step = Math.min(this.step ?? series.length, series.steps.length);
+    const last = this.dissected;
+    if (!last || last.series !== series || last.step !== step || !sameSetting(last.setting, setting)) {
+      const checkpoint = { ...series.shown(step - 1), step };
+      this.dissected = { series, step, setting: { ...setting }, checkpoint, dissected: dissect(checkpoint) };
+    }
+    const { checkpoint, dissected } = /** @type {NonNullable<FilesPlayer["dissected"]>} */ (this.dissected);
+    const tensor = series.tensors[this.tensor];
+    this.followed ??= firstWeight(checkpoint, tensor.begin, tensor.begin + tensor.n);
+    return {
+      series,
+      tensors: series.tensors,
+      checkpoint,
+      setting,
+      matrices: series.matrices,
+      dissected,
+      nKept: dissected.nKept,
+      followed: this.followed,
+      pixelOf: (/** @type {number} */ at) => pixelIn(this.place, tensor, at),
+      isTrial: false,
+      byWorth: this.byWorth,
+      worth: null,
+      raised: series.tracker.leastBudget ? setting.budget : null,
+      playing: false,
+      coders: this.coders,
+    };
+  }
+
+  /** The tensor that is shown, as a picture. @returns {Place} */
+  get place() {
+    const { series, dissected } = this;
+    const { tensors } = /** @type {Series} */ (series);
+    return placeOf(tensors[this.tensor], tensors, /** @type {NonNullable<FilesPlayer["dissected"]>} */ (dissected).checkpoint.delta);
+  }
+
+  /** Send the page what there is. @param {boolean} withPictures */
+  answer(withPictures = true) {
+    const { series } = this;
+    const view = withPictures ? this.view() : null;
+    this.post({
+      pictures: view && this.pictures(view),
+      state: {
+        files: series?.states.map(({ name }) => name) ?? [],
+        isExample: this.isExample,
+        exact: series?.states[0].exact.length ?? 0,
+        shown: view?.checkpoint.step ?? 0,
+        step: this.step,
+        tensor: series?.tensors[this.tensor].name,
+        setting: this.setting,
+        problem: this.problem,
+        progress: this.progress,
+        heard: this.messages,
+        isAtRest: !this.working && !this.progress,
+      },
+    });
+  }
+
+  /** @param {NonNullable<ReturnType<FilesPlayer["view"]>>} view */
+  pictures(view) {
+    return {
+      headline: filesHeadline(view),
+      weights: weightsFacts(view, this.place),
+      buckets: view.checkpoint.quantized.uniform ? stepsFacts(view) : bucketsFacts(view),
+      bits: bitsFacts(view),
+      weight: filesWeight(view),
+      loss: restFacts(view),
+      examples: tensorsFacts(view),
+    };
+  }
+
+  /** Save the states that are not saved yet, and show what has changed. */
+  work() {
+    const { series } = this;
+    if (series && !series.isSaved) {
+      this.working = true;
+      series.advance();
+      if (!series.isSaved) return later(() => this.work(), 0);
+    }
+    this.working = false;
+    this.answer();
+  }
+}
+
+/** A tensor as a picture: of many values, each pixel shows the one that changes most. @param {Tensor} tensor @param {Tensor[]} tensors @param {Float32Array} delta @returns {Place} */
+function placeOf({ name, shape, n, begin }, tensors, delta) {
+  const columns = shape.length > 1 ? n / shape[0] : Math.min(n, MOST_PIXELS[1]);
+  const rows = Math.ceil(n / columns);
+  const [high, wide] = [Math.min(rows, MOST_PIXELS[0]), Math.min(columns, MOST_PIXELS[1])];
+  const map = new Int32Array(high * wide).fill(-1);
+  for (let i = 0, row = 0, column = 0; i < n; i++) {
+    const at = Math.floor((row * high) / rows) * wide + Math.floor((column * wide) / columns);
+    if (map[at] < 0 || Math.abs(delta[begin + i]) > Math.abs(delta[map[at]])) map[at] = begin + i;
+    if (++column === columns) [row, column] = [row + 1, 0];
+  }
+  return { tensor: name, size: sizeText(shape), tensors: tensors.map((own) => own.name), shape: [high, wide], map, begin, n };
+}
+
+/** The pixel of a weight; null if it is in another tensor. @param {Place} place @param {Tensor} tensor @param {number} at @returns {[number, number] | null} */
+function pixelIn({ shape: [high, wide] }, { begin, n, shape }, at) {
+  if (at < begin || at >= begin + n) return null;
+  const columns = shape.length > 1 ? n / shape[0] : Math.min(n, MOST_PIXELS[1]);
+  const rows = Math.ceil(n / columns);
+  const [row, column] = [Math.floor((at - begin) / columns), (at - begin) % columns];
+  return [Math.floor((row * high) / rows), Math.floor((column * wide) / columns)];
+}

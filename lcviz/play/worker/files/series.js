@@ -1,0 +1,92 @@
+// A series of states that were trained one after another, and what a setting makes of it.
+
+/**
+ * A step between two files, as a chain has it.
+ * @typedef {object} Step
+ * @property {Quantized} quantized
+ * @property {EncodedCodes} encoded
+ * @property {number} nbytes of its record, without the header
+ * @property {number} changed the sum of squares of its change
+ * @property {number} left the same of what it leaves
+ * @property {number} trained the same of what was trained since the first file
+ */
+
+/** @typedef {Step & { delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array }} ShownStep */
+
+const ROW_NBYTES = 6; // of what an alphabet begins with
+
+/** States in files, and their chain in a setting. Only one state at a time is in float32. */
+class Series {
+  /** @param {StateFile[]} states in the order of the training, at least two */
+  constructor(states) {
+    this.states = states;
+    this.tensors = states[0].tensors;
+    this.n = this.tensors.reduce((sum, { n }) => sum + n, 0);
+    /** @type {Matrix[]} */
+    this.matrices = this.tensors.map(({ shape }) => [shape[0] ?? 1, shape.slice(1).reduce((product, size) => product * size, 1)]);
+    this.first = weightsOf(states[0]);
+    /** @type {Step[]} */
+    this.steps = [];
+    this.tracker = new Tracker(this.first, FILES_SETTING, this.matrices);
+    this.last = this.first;
+  }
+
+  /** Save all states in another setting; `advance` does the work. @param {Setting} setting */
+  use(setting) {
+    if (sameSetting(setting, this.tracker.setting)) return;
+    this.steps = [];
+    this.tracker = new Tracker(this.first, { ...setting }, this.matrices);
+    this.last = this.first;
+  }
+
+  /** How many steps there are in all. */
+  get length() {
+    return this.states.length - 1;
+  }
+
+  get isSaved() {
+    return this.steps.length === this.length;
+  }
+
+  /** Save the next state. */
+  advance() {
+    const live = weightsOf(this.states[this.steps.length + 1]);
+    const { quantized, encoded, changed } = this.tracker.step(live, this.last);
+    const codes = quantized.levels.length > 256 ? quantized.codes : new Uint8Array(quantized.codes);
+    const left = squaresBetween(live, this.tracker.track);
+    this.steps.push({ quantized: { ...quantized, codes }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: squaresBetween(live, this.first) });
+    this.last = live;
+  }
+
+  /** A step with all that its pictures need. @param {number} i its number, from 0 on @returns {ShownStep} */
+  shown(i) {
+    const before = this.first.slice();
+    for (const { quantized } of this.steps.slice(0, i)) move(before, quantized);
+    const live = weightsOf(this.states[i + 1]);
+    const { delta } = changeOf(live, before, this.tracker.setting.carries ? null : weightsOf(this.states[i]));
+    const after = before.slice();
+    move(after, this.steps[i].quantized);
+    return { ...this.steps[i], delta, before, live, after };
+  }
+
+  /** A value in every file, and in the track after it. @param {number} at its index @returns {[number, number][]} */
+  valuesAt(at) {
+    const t = this.tensors.findLastIndex(({ begin }) => begin <= at);
+    const one = (/** @type {StateFile} */ { values, tensors }) => weightsOf({ tensors: [{ ...tensors[t], n: 1, begin: 0 }], values: [values[t].subarray(at - tensors[t].begin, at - tensors[t].begin + 1)] })[0];
+    let track = this.first[at];
+    return [[track, track], ...this.steps.map(({ quantized: { codes, levels } }, i) => {
+      if (codes[at]) track = Math.fround(track + levels[codes[at]]);
+      return /** @type {[number, number]} */ ([one(this.states[i + 1]), track]);
+    })];
+  }
+}
+
+/** @param {Float32Array} one @param {Float32Array} other */
+function squaresBetween(one, other) {
+  let sum = 0;
+  for (let i = 0; i < one.length; i++) {
+    const gap = one[i] - other[i];
+    sum += gap * gap;
+  }
+  return sum;
+}
