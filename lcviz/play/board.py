@@ -16,6 +16,10 @@ from lcviz.ui import picture
 QUESTION = "What can you throw away and still restart after a crash?"
 MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors")
 _FOLDER = Path(__file__).parent
+_PAGE = (
+    *("address", "places", "recorded", "served", "in_worker", "guide", "lecture", "main"),
+    *("files", "host"),
+)
 _FILES = ("safetensors", "series", "player", "pictures")
 _TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
 WORKER = (  # each file uses those before it
@@ -32,10 +36,7 @@ WORKER = (  # each file uses those before it
     *(_FOLDER / "worker" / "files" / f"{name}.js" for name in _FILES),
     *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
 )
-PAGE = tuple(
-    _FOLDER / "page" / f"{name}.js"
-    for name in ("address", "places", "recorded", "served", "guide", "lecture", "main", "host")
-)
+PAGE = tuple(_FOLDER / "page" / f"{name}.js" for name in _PAGE)
 
 
 def script(*modules: str, links: bool, worker: bool = True) -> str:

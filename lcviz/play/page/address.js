@@ -14,13 +14,16 @@ function readAddress() {
   const isPlain = !location.hash.slice(1); // then the file's own moment
   const own = isPlain ? GIVEN.own : settingOf(new URLSearchParams(parts.get("own") ?? ""));
   const last = GIVEN.recorded ? Infinity : 600;
+  const asked = parts.get("tab") ?? "";
+  const tab = asked === "learn" || (asked === "files" && !GIVEN.recorded) ? asked : "live";
   const step = parts.get("step") === "newest" ? null : whole("step", 1, last, GIVEN.opens);
   return {
-    page: { tab: parts.get("tab") === "learn" && !HOST ? "learn" : "live", lecture: parts.has("lecture"), isPlain },
+    files: tab === "files" ? settingOf(parts) : {},
+    page: { tab, lecture: parts.has("lecture"), isPlain },
     opening: {
       seed: whole("seed", 0, MOST_SEED, GIVEN.seed),
       own,
-      setting: isPlain ? GIVEN.setting : settingOf(parts),
+      setting: isPlain ? GIVEN.setting : tab === "files" ? {} : settingOf(parts),
       step,
       at: whole("at", 10, 600, 600),
       kills,
@@ -34,19 +37,21 @@ function readAddress() {
 
 /** How checkpoints are saved: what parts of an address say of it. @param {URLSearchParams} parts */
 function settingOf(parts) {
-  const [x, cut, budget, coder] = ["x", "cut", "budget", "coder"].map((name) => parts.get(name) ?? "");
+  const [x, cut, budget, distance, coder] = ["x", "cut", "budget", "distance", "coder"].map((name) => parts.get(name) ?? "");
   return {
     ...(x === "all" ? { x: null } : /^[1-8]$/.test(x) ? { x: Number(x) } : {}),
     ...(/^\d{1,3}$/.test(cut) ? { most: Number(cut) } : {}),
-    ...(Number(budget) >= 0.001 && Number(budget) <= 1 ? { budget: Number(budget) } : {}),
+    ...(Number(budget) >= 0.001 && Number(budget) <= 1 ? { budget: Number(budget), distance: null } : {}),
+    ...(Number(distance) > 0 && Number(distance) < 1 ? { distance: Number(distance) } : distance === "none" ? { distance: null } : {}),
     ...(["huffman", "runlength", "context"].includes(coder) ? { coder } : {}),
     ...(parts.has("keep") ? { carries: parts.get("keep") !== "0" } : {}),
   };
 }
 
 /** The other way round: only what differs from the setting that a page has without an address. @param {URLSearchParams} parts @param {any} setting */
-function writeSetting(parts, { x, most, budget, coder, carries }) {
+function writeSetting(parts, { x, most, budget, distance, coder, carries }, isFiles = false) {
   if (x !== 2) parts.set("x", x ?? "all");
+  if (isFiles && distance !== 0.3 && budget === null) parts.set("distance", distance ?? "none");
   if (budget !== null) parts.set("budget", budget);
   else if (most !== null) parts.set("cut", most);
   if (coder !== "runlength") parts.set("coder", coder);
@@ -59,7 +64,8 @@ function writeAddress(state, page) {
   const parts = new URLSearchParams();
   if (page.tab !== "live") parts.set("tab", page.tab);
   if (!setting) parts.set("step", state.shown); // of a recorded chain
-  if (setting) writeRun(parts, state, setting);
+  else if (state.files) writeSetting(parts, setting, true);
+  else writeRun(parts, state, setting);
   history.replaceState(page, "", `#${parts}`);
 }
 

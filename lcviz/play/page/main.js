@@ -7,53 +7,45 @@ const PAPER = 710; // pixels, below the height of A4 in landscape without margin
 const SPEEDS = [2, 5, 10, 25, 50, null]; // iterations a second; null for full speed
 
 const address = readAddress();
-const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data)) : null;
-const served = GIVEN.served ? new ServedRun((data) => hear(data)) : null;
+const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data, recorded)) : null;
+const served = GIVEN.served ? new ServedRun((data) => hear(data, served)) : null;
 const run = recorded ?? served; // else the worker trains
-const worker = run ? null : startedWorker();
-let asked = 0; // messages that change what is shown
-/** Tell the worker, or the run in its place, something. Until it is drawn, the page is not settled. */
+/** What answers: asked counts the messages that change what is shown, answer is the last one. */
+let engine = run ?? new InWorker(hear);
+const training = engine;
+/** @type {any} files of one's own; null before that tab is opened */
+let files = null;
+let asked = 0; // messages to the engine that change what is shown
+/** Tell the engine something. Until it is drawn, the page is not settled. */
 const say = (...message) => {
   if (message[0] !== "drawn") {
-    asked += 1;
+    asked = engine.asked = (engine.asked ?? 0) + 1;
     delete board.dataset.settled;
   }
-  if (run) run.hear(...message);
-  else worker.postMessage(message);
+  engine.hear(...message);
 };
-/** @type {any} an answer of the worker that is not drawn yet */
+/** @type {any} an answer that is not drawn yet */
 let waiting = null;
-let tab = address.page.tab;
+let tab = HOST ? "live" : address.page.tab;
 /** The entry of the browser's history: the tab, in this visit of the page. */
 const entry = () => ({ tab, visit: performance.timeOrigin });
 
 const guide = new Guide(find("guide"), (name) => card(name) ?? find(name).closest("label") ?? find(name));
 const lecture = new Lecture(find("lecture"), card);
 
-/** The worker, from its script. */
-function startedWorker() {
-  const url = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
-  const started = new Worker(url);
-  closing.signal.addEventListener("abort", () => (started.terminate(), URL.revokeObjectURL(url)));
-  return started;
-}
-
-/** Draw an answer with the next frame, unless a newer one comes before. @param {any} data */
-function hear(data) {
+/** Draw an answer with the next frame, unless a newer one comes before. @param {any} data @param {any} from */
+function hear(data, from) {
   if (data.failed) return fail(data.failed);
-  if (!waiting) requestAnimationFrame(() => draw(waiting));
+  if (data.pictures?.weights || !from.answer) from.answer = data;
+  if (from !== engine) return;
+  if (!waiting) requestAnimationFrame(() => waiting && draw(waiting));
   waiting = data;
 }
 
 board.classList.toggle("recorded", Boolean(recorded));
 board.classList.toggle("served", Boolean(served));
-if (run) {
-  say("open", address.opening);
-} else {
-  worker.onerror = (event) => fail(event.message);
-  worker.onmessage = ({ data }) => hear(data);
-  say("open", { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, coders: GIVEN.coders }, address.opening);
-}
+const given = { digits: GIVEN.digits, train: GIVEN.train, sizes: GIVEN.sizes, coders: GIVEN.coders };
+say("open", ...(run ? [address.opening] : [given, address.opening]));
 
 /** Say what went wrong, and what to do. @param {string} why */
 function fail(why) {
@@ -77,10 +69,13 @@ function draw(answer) {
   waiting = null;
   state = answer.state;
   const { pictures } = answer;
-  if (recorded) drawRecorded();
+  if (engine === files) drawFiles();
+  else if (recorded) drawRecorded();
   else if (served) drawServed();
   else drawControls();
-  show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
+  if (engine === files) show("message", state.progress || state.problem);
+  else show("message", pictures ? problem() : "The first checkpoint comes in a moment.");
+  if (!pictures && engine === files) return; // the last good pictures stay
   card("race").hidden = !pictures?.race;
   drawn = pictures ?? {};
   undrawn = Object.keys(drawn);
@@ -92,7 +87,7 @@ function finishDrawing() {
   say("drawn");
   if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
   if (served) return;
-  if (!recorded && !lecture.on) guide.hear(state);
+  if (engine === training && !recorded && !lecture.on) guide.hear(state);
   if (HOST) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
@@ -141,7 +136,7 @@ function heardFrom(event, value) {
 listen(window, "beforeprint", () => {
   explainPictures();
   board.classList.add("paper");
-  const about = recorded ? "" : (state?.about ?? `Logistic regression on handwritten digits, seed ${state?.seed}.`);
+  const about = recorded ? "" : engine === files ? `${state.files.join(", ")}.` : (state?.about ?? `Logistic regression on handwritten digits, seed ${state?.seed}.`);
   find("handout-link").textContent = `${about} ${isLocal ? "" : location.href}`;
   // There is no room for the picture of the race.
   find("handout-race").textContent = card("race").hidden ? "" : `${card("race").dataset.sentence} ${plain(inCard("race", ".text")?.written ?? "")}`;
@@ -238,6 +233,7 @@ find("step").oninput = ({ target }) => {
   const value = Number(target.value);
   if (served) find("step-told").textContent = value < state.newest ? `step ${value}` : "newest";
   else if (recorded) say("step", state.recorded[value]);
+  else if (engine === files) say("step", value);
   else say("step", value < state.newest ? value || 10 : null);
 };
 find("step").onchange = ({ target }) => served && say("step", Number(target.value) < state.newest ? Number(target.value) : null);
@@ -269,7 +265,8 @@ async function copyText(button, text, done, refused) {
   setTimeout(() => (button.textContent = button.dataset.label), 2000);
 }
 
-for (const name of ["live", "learn"]) find(`to-${name}`).onclick = () => goTo(name);
+const TABS = ["live", "files", "learn"];
+for (const name of TABS) find(`to-${name}`).onclick = () => goTo(name);
 
 /** Open a tab; the browser's Back returns to the one before. @param {string} name */
 function goTo(name) {
@@ -280,13 +277,28 @@ function goTo(name) {
   openTab();
 }
 
+/** Let another engine answer. @param {any} next */
+function turnTo(next) {
+  if (next === engine) return;
+  engine = next;
+  asked = engine.asked ?? 0;
+  waiting = null;
+  undrawn = [];
+  state = engine.answer?.state ?? null;
+  board.classList.toggle("files", engine === files);
+  if (engine === files) guide.end();
+  if (engine.answer) draw(engine.answer);
+  else show("message", "One moment …");
+}
+
 /** Show the tab. */
 function openTab() {
-  for (const other of ["live", "learn"]) {
-    find(other).hidden = other !== tab;
-    set(find(`to-${other}`), { "aria-selected": String(other === tab), tabindex: other === tab ? 0 : -1 });
-  }
+  for (const other of TABS) set(find(`to-${other}`), { "aria-selected": String(other === tab), tabindex: other === tab ? 0 : -1 });
+  find("live").hidden = tab === "learn";
+  find("learn").hidden = tab !== "learn";
+  set(find("live"), { "aria-labelledby": `to-${tab === "files" ? "files" : "live"}` });
   if (tab === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
+  else if (!run) turnTo(tab === "files" ? (files ?? openFiles()) : training);
   if (state) writeAddress(state, entry());
 }
 
@@ -306,7 +318,8 @@ listen(document, "keydown", (event) => {
   const at = focused();
   const isFree = at.contains(ROOT.getRootNode().host ?? board) || at.matches("button:not([role]), button[role=button]");
   if (at.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
-    goTo(tab === "live" ? "learn" : "live");
+    const shown = TABS.filter((name) => !find(`to-${name}`).hidden);
+    goTo(shown[(shown.indexOf(tab) + (event.key === "ArrowRight" ? 1 : shown.length - 1)) % shown.length]);
     find(`to-${tab}`).focus();
   } else if (lecture.handleKey(event.key, isFree)) {
     event.preventDefault();

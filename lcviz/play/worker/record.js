@@ -14,10 +14,11 @@ function dissect({ delta, quantized }) {
   const all = quantize(delta, Infinity);
   const [energy, residual] = [new Float64Array(all.buckets.length), new Float64Array(all.buckets.length)];
   for (let i = 0; i < delta.length; i++) {
-    const code = all.codes[i];
+    const [code, change] = [all.codes[i], delta[i]];
     if (code === 0) continue;
-    energy[code - 1] += delta[i] ** 2;
-    residual[code - 1] += (delta[i] - all.levels[code]) ** 2;
+    const rest = change - all.levels[code];
+    energy[code - 1] += change * change;
+    residual[code - 1] += rest * rest;
   }
   return { all, nKept: quantized.levels.length - 1, energy, residual };
 }

@@ -40,6 +40,7 @@ const FIRST_SETTING = { x: 2, most: null, budget: null, distance: null, coder: "
  * @property {number | null} raised the budget that took the place of one that held no change
  * @property {boolean} playing
  * @property {CoderFacts[]} coders
+ * @property {Record<string, number>} [sizes] coder -> bytes, where not all are computed yet
  */
 
 /**

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import codec
 from codec.cli.main import main
-from codec.errors import BudgetError
 from lcviz.play.board import WORKER
 from lcviz.play.given import given
 from tests.node import in_node
@@ -136,3 +135,110 @@ def test_the_bytes_are_those_of_codec_compress(
             assert [nbytes for nbytes, _ in answer] == compressed(paths, run, setting), setting
             if distance := setting.get("distance"):
                 assert all(left <= distance for _, left in answer)
+
+
+WRONG = {
+    "one": "Choose two files or more",
+    "cut": "cut.safetensors ends too early: copy it once more.",
+    "text.safetensors": "text.safetensors is no .safetensors file, or a damaged one.",
+    "weights.pt": "weights.pt is no .safetensors file. Save the weights with",
+    "nan": "nan.safetensors has NaN or infinity in a.weight",
+    "shape": "a.weight has 40 × 30 values in one, 30 × 40 in the other.",
+    "dtype": "a.weight is F32 in one, BF16 in the other.",
+    "fewer": "only the first has b.bias.",
+    "more": "the second has more tensors.",
+    "integers": "integers.safetensors has no tensor of float32, bfloat16 or float16",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_files_get_a_sentence_and_the_last_series_stays(tmp_path: Path, wrong: str) -> None:
+    good = series(tmp_path, 0, (torch.float32,), 2)
+    path = tmp_path / (wrong if "." in wrong else f"{wrong}.safetensors")
+    state = {name: tensor.clone() for name, tensor in load_file(good[0]).items()}
+    if wrong == "cut":
+        path.write_bytes(Path(good[0]).read_bytes()[:-100])
+    elif "." in wrong:
+        path.write_text("These are no weights.")
+    else:
+        change: dict[str, Callable[[], Any]] = {
+            "one": lambda: None,
+            "nan": lambda: state["a.weight"].view(-1).__setitem__(7, float("nan")),
+            "shape": lambda: state.update({"a.weight": torch.zeros(30, 40)}),
+            "dtype": lambda: state.update({"a.weight": torch.zeros(40, 30, dtype=torch.bfloat16)}),
+            "fewer": lambda: state.pop("b.bias"),
+            "more": lambda: state.update({"c": torch.zeros(9)}),
+            "integers": lambda: state.clear() or state.update({"n": torch.zeros(9, dtype=int)}),  # type: ignore[func-returns-value]
+        }
+        change[wrong]()
+        save_file(state, path)
+    chosen = [str(path)] if wrong == "one" else [good[0], str(path)]
+    if wrong in ("shape", "dtype", "fewer", "more"):  # the first by name is what is compared with
+        path = path.rename(tmp_path / f"z-{path.name}")
+        chosen[1] = str(path)
+    problem, names = asked(PROBLEM, good, chosen)
+    assert WRONG[wrong] in problem
+    assert "\n" not in problem
+    assert names == [Path(one).name for one in sorted(good, key=len)]
+
+
+def test_the_pictures_tell_what_a_setting_keeps_and_leaves(tmp_path: Path) -> None:
+    paths = series(tmp_path, 1, (torch.float32,))
+    drawn = asked(DRAWN, paths, {"distance": None, "x": 2, "coder": "huffman"}, [])
+    facts, words = drawn["facts"], drawn["words"]
+    tracker = codec.Tracker(lossy(paths[0]), bits=2, coder="huffman")
+    delta = [tracker.step(lossy(path)) for path in paths[1:]][-1]
+    sizes = {t["name"]: t for t in facts["examples"]["tensors"]}
+    assert sum(t["moved"] for t in sizes.values()) == facts["buckets"]["changed"]
+    bits = sum(8 * t["nbytes"] for t in sizes.values())
+    assert bits == delta.groups[0].encoded.payload_bits
+    rest = facts["headline"]["rest"]
+    assert rest["distance"] == pytest.approx(delta.rest.distance)
+    assert facts["loss"]["rests"][-1] == pytest.approx([rest["distance"], rest["behind"]])
+    behind = codec_behind(paths, tracker)
+    assert rest["behind"] == pytest.approx(behind)
+    assert (
+        f"{100 * rest['distance']:.2f} % of this change is left for the next"
+        in words["headline"].lower()
+    )
+    u, track = lossy(paths[-1]), tracker.state
+    at = facts["weight"]["where"]
+    name, index = at.split(" (")
+    place = tuple(map(int, index.rstrip(")").split(", ")))
+    assert facts["weight"]["trained"][-1] == [4, pytest.approx(float(u[name][place]), abs=1e-9)]
+    assert facts["weight"]["restored"][-1] == [
+        4,
+        pytest.approx(float(track[name][place]), abs=1e-9),
+    ]
+
+
+def lossy(path: str) -> dict[str, Any]:
+    """The tensors of a file that are saved with loss."""
+    return {
+        name: tensor
+        for name, tensor in load_file(path).items()
+        if tensor.dtype == torch.float32 and tensor.numel() >= 8 and "running" not in name
+    }
+
+
+def codec_behind(paths: Sequence[str], tracker: codec.Tracker[Any]) -> float:
+    """||u - track|| / ||u - u of the first file||."""
+    first, last = lossy(paths[0]), lossy(paths[-1])
+    left = sum(
+        float(((last[n] - torch.tensor(t)).double() ** 2).sum()) for n, t in tracker.state.items()
+    )
+    trained = sum(float(((last[n] - first[n]).double() ** 2).sum()) for n in last)
+    return float(np.sqrt(left / trained))
+
+
+def test_pictures_choose_tensors_weights_steps_and_settings(tmp_path: Path) -> None:
+    paths = series(tmp_path, 2, (torch.bfloat16,))
+    drawn = asked(DRAWN, paths, {}, [["tensor", "b.weight"], ["step", 3], ["bits", "3"]])
+    assert drawn["facts"]["weights"]["tensor"] == "b.weight"
+    assert drawn["facts"]["headline"]["step"] == 2
+    assert (drawn["setting"]["x"], drawn["setting"]["distance"]) == (3, None)
+    assert drawn["facts"]["buckets"]["slots"] == [7]
+    chosen = asked(DRAWN, paths, {}, [["bits", "2"], ["cut", 1], ["pixel", [5, 7]]])
+    assert chosen["facts"]["buckets"]["slots"] == [1]
+    assert chosen["facts"]["weights"]["followed"] == [5, 7]
+    assert asked(DRAWN, paths, {}, [["bits", "2"], ["bits", "steps"]])["setting"]["distance"] == 0.3

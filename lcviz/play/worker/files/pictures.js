@@ -2,21 +2,21 @@
 
 /** @typedef {NonNullable<ReturnType<FilesPlayer["view"]>>} FilesView */
 
-/** @param {FilesView} view @returns {HeadlineFacts & { picture: string }} */
-function filesHeadline({ series, checkpoint }) {
-  const { steps, n } = series;
-  const past = steps.slice(0, checkpoint.step);
+/** @param {Series} series @param {number} step from 1 on @returns {HeadlineFacts & { picture: string }} */
+function filesHeadline({ steps, n, length, states }, step) {
+  const past = steps.slice(0, step);
+  const { nbytes } = steps[step - 1];
   return {
     picture: "headline",
-    step: checkpoint.step,
+    step,
     full: 4 * n,
-    nbytes: checkpoint.nbytes,
+    nbytes,
     kinds: [],
-    so_far: { full: 4 * n * (past.length + 1), nbytes: past.reduce((sum, { nbytes }) => sum + nbytes, 4 * n), newest: series.length },
-    status: { files: [checkpoint.step - 1, checkpoint.step].map((i) => shortName(series.states[i].name)) },
+    so_far: { full: 4 * n * (step + 1), nbytes: past.reduce((sum, one) => sum + one.nbytes, 4 * n), newest: length },
+    status: { files: [step - 1, step].map((i) => shortName(states[i].name)) },
     crash: null,
     reads: null,
-    rest: restOf(checkpoint),
+    rest: restOf(steps[step - 1]),
     own: null,
     tried: null,
   };
@@ -28,10 +28,10 @@ const shortName = (name) => name.replace(/\.safetensors$/, "");
 /** What a step leaves: shares of its change, and of all that was trained. @param {Step} step */
 const restOf = ({ changed, left, trained }) => ({ distance: Math.sqrt(left / (changed || 1)), behind: Math.sqrt(left / (trained || 1)) });
 
-/** @param {FilesView} view @returns {RestFacts & { picture: string, kind: string }} */
-function restFacts({ series, checkpoint }) {
-  const rests = series.steps.map(restOf);
-  return { picture: "curves", kind: "rest", step: checkpoint.step, name: shortName(series.states[checkpoint.step].name), rests: rests.map(({ distance, behind }, i) => [i + 1, distance, behind]), last: series.length };
+/** @param {Series} series @param {number} step from 1 on @returns {RestFacts & { picture: string, kind: string }} */
+function restFacts({ steps, states }, step) {
+  const rests = steps.map(restOf).map(({ distance, behind }) => /** @type {[number, number]} */ ([distance, behind]));
+  return { picture: "curves", kind: "rest", step, name: shortName(states[step].name), rests };
 }
 
 /** @param {FilesView} view @returns {WeightFacts & { picture: string, kind: string }} */
@@ -42,10 +42,13 @@ function filesWeight(view) {
   const place = shape.reduceRight((/** @type {{ left: number, at: number[] }} */ so, size) => ({ left: Math.floor(so.left / size), at: [so.left % size, ...so.at] }), { left: at - begin, at: [] });
   return {
     ...stepOfWeight(view),
-    last: series.length,
+    step: view.checkpoint.step + 1,
+    unit: "file",
+    first: 1,
+    last: series.length + 1,
     where: `${name} (${place.at.join(", ")})`,
-    trained: values.map(([u], i) => [i, plotted(u, 9)]),
-    restored: values.map(([, track], i) => [i, plotted(track, 9)]),
+    trained: values.map(([u], i) => [i + 1, plotted(u, 9)]),
+    restored: values.map(([, track], i) => [i + 1, plotted(track, 9)]),
   };
 }
 

@@ -4,6 +4,8 @@
 const FILES_SETTING = { x: 2, most: null, budget: null, distance: 0.3, coder: "runlength", carries: true };
 const EXAMPLE_STEPS = [100, 200, 300, 400]; // of the built-in series
 const MOST_PIXELS = [96, 240]; // rows and columns of a picture of a tensor
+const MOST_RATIO = 6; // of columns to rows, and the other way round, of a picture
+const MOST_AT_ONCE = 2 ** 19; // values, up to which all is answered at once
 const MOST_TENSORS = 12; // that are listed
 
 /** The files that a visitor has opened, and what is shown of them. */
@@ -22,7 +24,7 @@ class FilesPlayer {
     this.isExample = true;
     this.problem = ""; // why the last files are not shown
     this.progress = ""; // of what takes long
-    /** @type {number | null} number of the file that is shown, from 1 on; null for the last */
+    /** @type {number | null} the step that is shown, from 1 on; null for the last */
     this.step = null;
     this.tensor = 0;
     /** @type {number | null} */
@@ -30,7 +32,8 @@ class FilesPlayer {
     this.byWorth = false;
     this.messages = 0; // that the page has sent, but "drawn"
     this.working = false;
-    /** @type {{ series: Series, step: number, setting: Setting, checkpoint: ShownStep & { step: number }, dissected: Dissected } | null} what was taken apart last */
+    this.isDue = false; // whether it will go on once messages have been read
+    /** @type {{ series: Series, step: number, setting: Setting, checkpoint: ShownStep & { step: number }, dissected: Dissected, sizes?: Record<string, number>, place?: Place } | null} what was taken apart last */
     this.dissected = null;
   }
 
@@ -77,7 +80,7 @@ class FilesPlayer {
   /** @param {string} text */
   report(text) {
     this.progress = text;
-    this.answer(false);
+    this.answer();
   }
 
   /** @param {Partial<Setting>} change */
@@ -104,7 +107,7 @@ class FilesPlayer {
       bits: () => this.use(value === "steps" ? { distance: FILES_SETTING.distance, budget: null, most: null } : bitsOfButton(value)),
       coder: () => this.use({ coder: value }),
       view: () => (this.byWorth = value === "error"),
-      step: () => (this.step = Math.max(value, 1)),
+      step: () => (this.step = Math.max(value - 1, 1)), // the files are counted from 1 on
       tensor: () => {
         this.tensor = Math.max(shown.tensors.findIndex(({ name }) => name === value), 0);
         this.followed = null;
@@ -113,17 +116,17 @@ class FilesPlayer {
     acts[event]?.();
   }
 
-  /** What the pictures are drawn from; null before the first step is saved. */
+  /** What the pictures are drawn from; null while not all is saved. */
   view() {
-    const { series, setting } = this;
-    if (!series?.steps.length) return null;
-    const step = Math.min(this.step ?? series.length, series.steps.length);
+    const { series, setting, shown: step } = this;
+    if (!series?.isSaved) return null;
     const last = this.dissected;
     if (!last || last.series !== series || last.step !== step || !sameSetting(last.setting, setting)) {
       const checkpoint = { ...series.shown(step - 1), step };
-      this.dissected = { series, step, setting: { ...setting }, checkpoint, dissected: dissect(checkpoint) };
+      const sizes = series.n > MOST_AT_ONCE ? { [setting.coder]: checkpoint.encoded.coded } : undefined;
+      this.dissected = { series, step, setting: { ...setting }, checkpoint, dissected: dissect(checkpoint), sizes };
     }
-    const { checkpoint, dissected } = /** @type {NonNullable<FilesPlayer["dissected"]>} */ (this.dissected);
+    const { checkpoint, dissected, sizes } = /** @type {NonNullable<FilesPlayer["dissected"]>} */ (this.dissected);
     const tensor = series.tensors[this.tensor];
     this.followed ??= firstWeight(checkpoint, tensor.begin, tensor.begin + tensor.n);
     return {
@@ -142,27 +145,29 @@ class FilesPlayer {
       raised: series.tracker.leastBudget ? setting.budget : null,
       playing: false,
       coders: this.coders,
+      sizes,
     };
   }
 
   /** The tensor that is shown, as a picture. @returns {Place} */
   get place() {
-    const { series, dissected } = this;
-    const { tensors } = /** @type {Series} */ (series);
-    return placeOf(tensors[this.tensor], tensors, /** @type {NonNullable<FilesPlayer["dissected"]>} */ (dissected).checkpoint.delta);
+    const { tensors } = /** @type {Series} */ (this.series);
+    const taken = /** @type {NonNullable<FilesPlayer["dissected"]>} */ (this.dissected);
+    const tensor = tensors[this.tensor];
+    if (taken.place?.tensor !== tensor.name) taken.place = placeOf(tensor, tensors, taken.checkpoint.delta);
+    return taken.place;
   }
 
-  /** Send the page what there is. @param {boolean} withPictures */
-  answer(withPictures = true) {
+  /** Send the page what there is. @param {any} pictures */
+  answer(pictures = null) {
     const { series } = this;
-    const view = withPictures ? this.view() : null;
     this.post({
-      pictures: view && this.pictures(view),
+      pictures,
       state: {
         files: series?.states.map(({ name }) => name) ?? [],
         isExample: this.isExample,
         exact: series?.states[0].exact.length ?? 0,
-        shown: view?.checkpoint.step ?? 0,
+        shown: series ? this.shown : 0,
         step: this.step,
         tensor: series?.tensors[this.tensor].name,
         setting: this.setting,
@@ -177,33 +182,70 @@ class FilesPlayer {
   /** @param {NonNullable<ReturnType<FilesPlayer["view"]>>} view */
   pictures(view) {
     return {
-      headline: filesHeadline(view),
+      headline: filesHeadline(view.series, view.checkpoint.step),
       weights: weightsFacts(view, this.place),
       buckets: view.checkpoint.quantized.uniform ? stepsFacts(view) : bucketsFacts(view),
       bits: bitsFacts(view),
       weight: filesWeight(view),
-      loss: restFacts(view),
+      loss: restFacts(view.series, view.checkpoint.step),
       examples: tensorsFacts(view),
     };
   }
 
-  /** Save the states that are not saved yet, and show what has changed. */
+  /** Do the next piece of work, and show what has changed: save a state, or measure another coder. */
   work() {
     const { series } = this;
-    if (series && !series.isSaved) {
-      this.working = true;
+    if (!series) return;
+    const isLarge = series.n > MOST_AT_ONCE;
+    this.working = true;
+    if (!series.isSaved) {
       series.advance();
-      if (!series.isSaved) return later(() => this.work(), 0);
+      if (!series.isSaved && isLarge && this.setting.coder === "context") this.report(`Saving file ${series.steps.length + 2} of ${series.length + 1} …`);
+      // Bytes and distance come first: the other pictures take as long again.
+      if (series.isSaved && isLarge) this.answer({ headline: filesHeadline(series, this.shown), loss: restFacts(series, this.shown) });
+      return this.goOn();
     }
-    this.working = false;
-    this.answer();
+    const view = /** @type {FilesView} */ (this.view());
+    const { sizes } = view;
+    const missing = sizes && this.coders.find(({ name }) => !(name in sizes));
+    this.progress = "";
+    this.working = Boolean(missing);
+    this.answer(this.pictures(view));
+    if (sizes && missing) {
+      this.goOn(() => (sizes[missing.name] = sizeWith(/** @type {Coder} */ (missing.name), { ...view.checkpoint, matrices: view.matrices }, view.setting)));
+    }
+  }
+
+  /** Work on once messages have been read. @param {() => void} [before] */
+  goOn(before) {
+    if (this.isDue) return;
+    this.isDue = true;
+    later(() => {
+      this.isDue = false;
+      before?.();
+      this.work();
+    }, 0);
+  }
+
+  /** The step that is shown, from 1 on. */
+  get shown() {
+    const { length } = /** @type {Series} */ (this.series);
+    return Math.min(this.step ?? length, length);
   }
 }
 
+/** Rows and columns of a tensor's picture before it is made smaller: those of the matrix, or all values in rows of another length where it is far from a square. @param {Tensor} tensor */
+function rowsAndColumns({ shape, n }) {
+  const columns = shape.length > 1 ? n / shape[0] : n;
+  const ratio = (columns * columns) / n;
+  const own = ratio > MOST_RATIO || ratio < 1 / MOST_RATIO ? Math.ceil(Math.sqrt(2 * n)) : columns;
+  return [Math.ceil(n / own), own];
+}
+
 /** A tensor as a picture: of many values, each pixel shows the one that changes most. @param {Tensor} tensor @param {Tensor[]} tensors @param {Float32Array} delta @returns {Place} */
-function placeOf({ name, shape, n, begin }, tensors, delta) {
-  const columns = shape.length > 1 ? n / shape[0] : Math.min(n, MOST_PIXELS[1]);
-  const rows = Math.ceil(n / columns);
+function placeOf(tensor, tensors, delta) {
+  const { name, shape, n, begin } = tensor;
+  const [rows, columns] = rowsAndColumns(tensor);
   const [high, wide] = [Math.min(rows, MOST_PIXELS[0]), Math.min(columns, MOST_PIXELS[1])];
   const map = new Int32Array(high * wide).fill(-1);
   for (let i = 0, row = 0, column = 0; i < n; i++) {
@@ -215,10 +257,10 @@ function placeOf({ name, shape, n, begin }, tensors, delta) {
 }
 
 /** The pixel of a weight; null if it is in another tensor. @param {Place} place @param {Tensor} tensor @param {number} at @returns {[number, number] | null} */
-function pixelIn({ shape: [high, wide] }, { begin, n, shape }, at) {
+function pixelIn({ shape: [high, wide] }, tensor, at) {
+  const { begin, n } = tensor;
   if (at < begin || at >= begin + n) return null;
-  const columns = shape.length > 1 ? n / shape[0] : Math.min(n, MOST_PIXELS[1]);
-  const rows = Math.ceil(n / columns);
+  const [rows, columns] = rowsAndColumns(tensor);
   const [row, column] = [Math.floor((at - begin) / columns), (at - begin) % columns];
   return [Math.floor((row * high) / rows), Math.floor((column * wide) / columns)];
 }

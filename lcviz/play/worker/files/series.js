@@ -29,12 +29,17 @@ class Series {
     this.steps = [];
     this.tracker = new Tracker(this.first, FILES_SETTING, this.matrices);
     this.last = this.first;
+    /** @type {ShownStep | null} the last one, once it is saved */
+    this.newest = null;
+    /** @type {number[]} what was trained up to each step, as a sum of squares */
+    this.trained = [];
   }
 
   /** Save all states in another setting; `advance` does the work. @param {Setting} setting */
   use(setting) {
     if (sameSetting(setting, this.tracker.setting)) return;
     this.steps = [];
+    this.newest = null; // its memory is needed
     this.tracker = new Tracker(this.first, { ...setting }, this.matrices);
     this.last = this.first;
   }
@@ -50,16 +55,21 @@ class Series {
 
   /** Save the next state. */
   advance() {
-    const live = weightsOf(this.states[this.steps.length + 1]);
-    const { quantized, encoded, changed } = this.tracker.step(live, this.last);
+    const i = this.steps.length;
+    const live = weightsOf(this.states[i + 1]);
+    const before = i === this.length - 1 ? this.tracker.track.slice() : null; // it is what is shown at first
+    const { delta, quantized, encoded, changed } = this.tracker.step(live, this.last);
     const codes = quantized.levels.length > 256 ? quantized.codes : new Uint8Array(quantized.codes);
     const left = squaresBetween(live, this.tracker.track);
-    this.steps.push({ quantized: { ...quantized, codes }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: squaresBetween(live, this.first) });
+    this.trained[i] ??= squaresBetween(live, this.first);
+    this.steps.push({ quantized: { ...quantized, codes }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
     this.last = live;
+    this.newest = before && { ...this.steps[i], delta, before, live, after: this.tracker.track };
   }
 
   /** A step with all that its pictures need. @param {number} i its number, from 0 on @returns {ShownStep} */
   shown(i) {
+    if (this.newest && i === this.length - 1) return this.newest;
     const before = this.first.slice();
     for (const { quantized } of this.steps.slice(0, i)) move(before, quantized);
     const live = weightsOf(this.states[i + 1]);

@@ -4,7 +4,7 @@ const WORDS_SHOWN = 24;
 const CONTEXT_CODE = { title: "context code", a_title: "a context code" };
 
 /** @param {Shown} shown @returns {BitsFacts & { picture: string }} */
-function bitsFacts({ checkpoint, nKept, setting, followed, isTrial, coders, matrices, pixelOf }) {
+function bitsFacts({ checkpoint, nKept, setting, followed, isTrial, coders, matrices, pixelOf, sizes }) {
   const { quantized, encoded, nbytes } = checkpoint;
   const n = quantized.codes.length;
   const wordNbytes = Math.ceil(encoded.bits / 8);
@@ -29,7 +29,7 @@ function bitsFacts({ checkpoint, nKept, setting, followed, isTrial, coders, matr
     weights_nbytes: encoded.coded,
     moments: false,
     plain: { bits: plain, nbytes: Math.ceil((n * plain) / 8) },
-    sizes: Object.fromEntries(coders.map(({ name }) => [name, name === setting.coder ? encoded.coded : encodeCodes(quantized, { coder: /** @type {Coder} */ (name), matrices, last: null }).coded])),
+    sizes: sizes ?? Object.fromEntries(coders.map(({ name }) => [name, sizeWith(/** @type {Coder} */ (name), { quantized, encoded, matrices }, setting)])),
     entropy: entropyNbytes(quantized.counts),
     coder: setting.coder,
     all_coders: coders,
@@ -45,6 +45,9 @@ function bitsFacts({ checkpoint, nKept, setting, followed, isTrial, coders, matr
         },
   };
 }
+
+/** Bytes of the same codes with a coder. @param {Coder} coder @param {Coded} coded @param {Setting} setting */
+const sizeWith = (coder, { quantized, encoded, matrices }, setting) => (coder === setting.coder ? encoded.coded : encodeCodes(quantized, { coder, matrices, last: null }).coded);
 
 /** @param {Coded} coded @param {CodeWord} word @param {number} followed @param {Shown["pixelOf"]} pixelOf @returns {WordFacts} */
 function wordFacts({ quantized: { levels, uniform, buckets } }, { word, rest, run, at, code }, followed, pixelOf) {

@@ -29,7 +29,7 @@
  * @property {number} weights_nbytes
  * @property {boolean} moments
  * @property {{ bits: number | null, nbytes: number }} plain without a code; bits of each value, if all have as many
- * @property {Record<string, number>} sizes coder -> bytes
+ * @property {Record<string, number>} sizes coder -> bytes; without those that are not computed yet
  * @property {number} entropy bytes
  * @property {string} coder
  * @property {CoderFacts[]} all_coders
@@ -96,7 +96,7 @@ function compared({ plain: { bits, nbytes }, sizes, all_coders: coders, coder, e
   const row = (name, size, title, number = "") => ({ name, nbytes: size, here: false, title, text: number ? quantity(number, size, nbytesText(size)) : nbytesText(size) });
   return [
     row(bits === null ? "fixed bits" : `${pluralText(bits, "bit")} each`, nbytes, "Without a code: each value is the number of its slot, or 0."),
-    ...coders.map(({ name, title, summary }) => ({ ...row(coderText(title), sizes[name], summary, `${name}-bytes`), here: name === coder })),
+    ...coders.filter(({ name }) => name in sizes).map(({ name, title, summary }) => ({ ...row(coderText(title), sizes[name], summary, `${name}-bytes`), here: name === coder })),
     row("entropy of values", entropy, SHANNON),
   ];
 }

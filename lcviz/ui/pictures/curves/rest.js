@@ -4,29 +4,28 @@ const FAR = 0.35; // behind: from here on a restart is of little use, as codec.s
 
 /**
  * @typedef {object} RestFacts
- * @property {number} step that the other pictures show
+ * @property {number} step that the other pictures show, from 1 on
  * @property {string} name of its file
- * @property {[number, number, number][]} rests step, share of its change, share of all trained since the
- * first file
- * @property {number} last step
+ * @property {[number, number][]} rests of each step: the share of its change, and of all trained since
+ * the first file
  */
 
-SAYS.rest = (/** @type {RestFacts} */ { step, name, rests, last }) => {
-  const [, distance, behind] = rests[step - 1];
-  const verdict = behind > FAR ? ` From ${percentText(FAR)} on a restart is of little use.` : "";
+SAYS.rest = (/** @type {RestFacts} */ { step, name, rests }) => {
+  const [distance, behind] = rests[step - 1];
+  const verdict = behind > FAR ? ` From ${percentText(FAR)} on, a restart is of little use.` : "";
   return {
     title: "Distance",
     number: 5,
     about: "what each file leaves, in %",
-    text: `${name}: ${percentText(distance)} of its change is left out. A restart is ${percentText(behind)} of all that was trained since the first file behind.${verdict}`,
+    text: `${name}: ${percentText(distance)} of δ is left out. A restart from it is behind by ${percentText(behind)} of all that was trained since the first file.${verdict}`,
     lines: [
-      lineOf("of the change", "other", rests.map(([at, share]) => [at, 100 * share])),
-      lineOf("of all trained", "restored", rests.map(([at, , share]) => [at, 100 * share])),
+      lineOf("left of δ", "other", rests.map(([share], i) => [i + 2, 100 * share])),
+      lineOf("behind", "restored", rests.map(([, share], i) => [i + 2, 100 * share])),
     ],
-    marks: [{ step, text: `file ${step + 1}`, strong: false }],
-    range: [0, last],
+    marks: [{ step: step + 1, text: `file ${step + 1}`, strong: false }],
+    range: [1, rests.length + 1],
     log: false,
     ...OVER_STEPS,
-    unit: "step",
+    unit: "file",
   };
 };

@@ -6,6 +6,7 @@
  * @property {number} last the end of the axis
  * @property {string} where tensor and place
  * @property {number} [first] the beginning of the axis, if not 0
+ * @property {string} [unit] of the axis, if not "step"
  * @property {[number, number | null][]} [trained] step and u; missing where only records are known
  * @property {[number, number | null][]} restored step and ũ after it
  * @property {boolean} exact whether the step stores it as it is
@@ -24,10 +25,11 @@ SAYS.weight = (/** @type {WeightFacts} */ facts) => ({
   about: facts.where,
   text: weightSentence(facts),
   lines: [...(facts.trained ? [lineOf("u trained", "live", facts.trained)] : []), { ...lineOf("ũ restored", "restored", facts.restored), stairs: true }],
-  marks: [{ step: facts.step, text: `step ${facts.step}`, strong: false }],
+  marks: [{ step: facts.step, text: `${facts.unit ?? "step"} ${facts.step}`, strong: false }],
   range: [facts.first ?? 0, facts.last],
   log: false,
   ...OVER_STEPS,
+  unit: facts.unit ?? "step",
 });
 
 /** @param {WeightFacts} facts */

@@ -6,23 +6,24 @@ const MOST_TOKENS = 4096;
 const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // with words after runs of two classes
 
 /**
- * How often each symbol follows a run of each class.
+ * How often each symbol follows a run of each class, in each stream.
  * @param {Quantized["codes"]} codes
  * @param {number} elements of each stream but the last
  * @param {number} rows of the symbols; the last one also counts all symbols beyond
- * @returns {Uint32Array} rows of CLASSES_OF_RUNS
+ * @returns {Uint32Array[]} rows of CLASSES_OF_RUNS
  */
 function countTokens(codes, elements, rows) {
-  const counts = new Uint32Array(rows * CLASSES_OF_RUNS);
-  for (let begin = 0; begin < codes.length; begin += elements) {
+  return Array.from({ length: Math.ceil(codes.length / elements) }, (_, stream) => {
+    const counts = new Uint32Array(rows * CLASSES_OF_RUNS);
+    const begin = stream * elements;
     const end = Math.min(begin + elements, codes.length);
     for (let i = begin, next = begin; i < end; i++) {
       if (codes[i] === 0) continue;
       counts[(Math.min(codes[i], rows) - 1) * CLASSES_OF_RUNS + classNumber(i - next)] += 1;
       next = i + 1;
     }
-  }
-  return counts;
+    return counts;
+  });
 }
 
 /** The class of a run. @param {number} run */

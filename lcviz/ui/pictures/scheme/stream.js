@@ -46,6 +46,7 @@ function elementsOfStream(n, symbols) {
  * @property {Choice | null} choice null where there are no code words
  * @property {Uint8Array[] | null} direct the streams of a context code, if it is shorter
  * @property {number} most an upper bound of `nbytes` in EncodedCodes
+ * @property {Uint32Array[] | null} [byStream] tokens of each stream, if they were counted
  */
 
 /**
@@ -61,15 +62,22 @@ function messageOf(quantized, { coder, matrices, last }) {
   const countsRuns = coder !== "huffman";
   const elements = countsRuns ? elementsOfStream(codes.length, codes.length - counts[0]) : UNIT;
   if (k === 1 || (k === 2 && counts[0] === 0)) return { elements, choice: null, direct: null, most: own };
-  const tokens = countsRuns ? countTokens(codes, elements, Math.min(k - 1, MOST_SYMBOLS + 1)) : null;
+  const byStream = countsRuns ? countTokens(codes, elements, Math.min(k - 1, MOST_SYMBOLS + 1)) : null;
   const streams = Math.ceil(codes.length / elements);
-  const choice = chooseTable({ codes: counts, tokens, uniform }, last, streams);
+  const choice = chooseTable({ codes: counts, tokens: byStream && summed(byStream), uniform }, last, streams);
   const most = 4 * (Math.ceil(choice.bits / 32) + 2 * streams - 1) + (choice.reused ? 0 : choice.table.nbytes);
   const isDirect = coder === "context" || (coder === "runlength" && uniform && codes.length <= FEW);
   const contexts = isDirect ? contextStreams(quantized, matrices) : null;
   const nbytes = contexts && contextNbytes(contexts);
   if (nbytes !== null && nbytes < most) return { elements, choice: null, direct: contexts, most: own + nbytes };
-  return { elements, choice, direct: null, most: own + most };
+  return { elements, choice, direct: null, most: own + most, byStream };
+}
+
+/** @param {Uint32Array[]} arrays of one length */
+function summed(arrays) {
+  const sums = new Uint32Array(arrays[0].length);
+  for (const counts of arrays) for (let i = 0; i < sums.length; i++) sums[i] += counts[i];
+  return sums;
 }
 
 /**
@@ -79,21 +87,44 @@ function messageOf(quantized, { coder, matrices, last }) {
  * @returns {EncodedCodes}
  */
 function encodeCodes(quantized, stage) {
-  const { elements, choice, direct, most } = messageOf(quantized, stage);
+  const { elements, choice, direct, most, byStream } = messageOf(quantized, stage);
   const levels = 4 * (quantized.uniform ? Math.min(quantized.counts.length - 1, 1) : quantized.levels.length - 1);
   if (!choice) {
     const bits = 8 * (direct ?? []).reduce((sum, { length }) => sum + length, 0);
     return { table: null, reused: false, shared: direct !== null, bits, coded: bits / 8 + levels, nbytes: most };
   }
   const { table, reused, bits } = choice;
-  const streams = bitsOfParts(quantized, table, elements, streamEnds(quantized.codes.length, elements));
+  const streams = byStream && table.classes > 1 ? bitsOfStreams(byStream, table, quantized.counts.length - 1) : bitsOfParts(quantized, table, elements, streamEnds(quantized.codes.length, elements));
   const rest = (reused ? 0 : table.nbytes) + levels;
   const words = streams.reduce((sum, own) => sum + 4 * Math.ceil(own / 32), 0);
   return { table, reused, shared: false, bits, coded: Math.ceil(bits / 8) + rest, nbytes: words + 4 * streams.length + rest };
 }
 
+/** Where each stream of n elements ends. @param {number} n @param {number} elements of each stream but the last */
+const streamEnds = (n, elements) => Array.from({ length: Math.ceil(n / elements) }, (_, i) => Math.min((i + 1) * elements, n));
+
 /**
- * Bits of each part of a message: of its code words and of what follows them.
+ * Bits of each token: of its word, or the escape, and of what follows it.
+ * @param {CodeTable} table of runs
+ * @param {number} n the number of symbols
+ */
+function bitsOfTokens(table, n) {
+  const escaped = table.lengths[0] + CLASS_BITS + symbolBits(n);
+  return Uint8Array.from({ length: n * CLASSES_OF_RUNS }, (_, i) => (lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS) || escaped) + extraBits(i % CLASSES_OF_RUNS));
+}
+
+/** @param {Uint32Array[]} byStream tokens @param {CodeTable} table of runs @param {number} n the number of symbols */
+function bitsOfStreams(byStream, table, n) {
+  const bitsOf = bitsOfTokens(table, n);
+  return byStream.map((counts) => {
+    let bits = 0;
+    for (let i = 0; i < counts.length; i++) if (counts[i]) bits += counts[i] * bitsOf[i];
+    return bits;
+  });
+}
+
+/**
+ * Bits of each part of a message.
  * @param {Quantized} quantized
  * @param {CodeTable} table
  * @param {number} elements of each stream but the last
@@ -101,9 +132,7 @@ function encodeCodes(quantized, stage) {
  */
 function bitsOfParts({ codes, counts }, table, elements, ends) {
   const runs = table.classes > 1;
-  const escaped = table.lengths[0] + CLASS_BITS + symbolBits(counts.length - 1);
-  // The bits of each token, with those that follow its word.
-  const cost = runs ? Uint8Array.from({ length: (counts.length - 1) * CLASSES_OF_RUNS }, (_, i) => (lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS) || escaped) + extraBits(i % CLASSES_OF_RUNS)) : table.lengths;
+  const bitsOf = runs ? bitsOfTokens(table, counts.length - 1) : table.lengths;
   let [begin, next, stream] = [0, 0, elements];
   return ends.map((end) => {
     let bits = 0;
@@ -114,9 +143,9 @@ function bitsOfParts({ codes, counts }, table, elements, ends) {
       }
       const code = codes[i];
       if (!runs) {
-        bits += cost[code];
+        bits += bitsOf[code];
       } else if (code !== 0) {
-        bits += cost[(code - 1) * CLASSES_OF_RUNS + classNumber(i - next)];
+        bits += bitsOf[(code - 1) * CLASSES_OF_RUNS + classNumber(i - next)];
         next = i + 1;
       }
     }
@@ -124,6 +153,3 @@ function bitsOfParts({ codes, counts }, table, elements, ends) {
     return bits;
   });
 }
-
-/** Where each stream of n elements ends. @param {number} n @param {number} elements of each stream but the last */
-const streamEnds = (n, elements) => Array.from({ length: Math.ceil(n / elements) }, (_, i) => Math.min((i + 1) * elements, n));
