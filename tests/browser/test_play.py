@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import codec
 from lcviz.cli.tools import main
@@ -395,7 +396,7 @@ LOOKS = [(scheme, size) for scheme in ("light", "dark") for size in SIZES]
     [LOOKS[0], *(pytest.param(*look, marks=pytest.mark.exhaustive) for look in LOOKS[1:])],
 )
 def test_axe_finds_nothing(opened: Callable[..., Page], size: tuple[int, int], scheme: str) -> None:
-    """On Live, before and after a crash, on Learn, in a lecture; nothing scrolls sideways."""
+    """On all tabs, before and after a crash, in a lecture; nothing scrolls sideways."""
     from axe_playwright_python.sync_playwright import Axe
 
     page = opened("", size, color_scheme=scheme, reduced_motion="reduce")
@@ -411,12 +412,98 @@ def test_axe_finds_nothing(opened: Callable[..., Page], size: tuple[int, int], s
     page.locator("#race-back").click()
     page.locator("[data-place=race] figure").wait_for()
     check()
+    page.locator("#to-files").click()
+    drawn(page)
+    check()
     page.locator("#to-learn").click()
     page.locator(".learn .card >> nth=6").wait_for()
     check()
     if size[0] > 700:
         page.locator("#begin-lecture").click()
         check()
+
+
+def states(folder: Path) -> list[Path]:
+    """Files of a training that never was."""
+    rng, paths = np.random.default_rng(0), []
+    weights = {"a.weight": rng.normal(size=(30, 40)), "b.bias": rng.normal(size=(50,))}
+    for step in (9, 10, 11):
+        paths.append(folder / f"step-{step}.safetensors")
+        save_file({name: w.astype(np.float32) for name, w in weights.items()}, paths[-1])
+        for w in weights.values():
+            w += 0.01 * rng.normal(size=w.shape) ** 3
+    return paths
+
+
+def in_checkpoint(page: Page) -> int:
+    """The size that the headline says."""
+    number = page.locator("[data-place=headline] [data-quantity=checkpoint-bytes]")
+    return int(number.get_attribute("data-value") or "")
+
+
+def test_files_of_one_s_own(opened: Callable[..., Page], tmp_path: Path) -> None:
+    """An example; then files in any setting, with the codec's bytes; wrong ones change nothing."""
+    from playwright.sync_api import expect
+
+    page = opened("#tab=files", reduced_motion="reduce")
+    drawn(page)
+    expect(page.locator("#files-about")).to_contain_text("a small training, saved at four")
+    paths = states(tmp_path)
+    page.locator("#file-input").set_input_files([paths[2], paths[0], paths[1]])
+    page.wait_for_function("state?.files?.length === 3 && !state.isExample")
+    drawn(page)
+    expect(page.locator("[data-place=headline]")).to_contain_text("step-10 → step-11")
+    page.get_by_role("button", name="2", exact=True).click()
+    drawn(page)
+    first, *later = [load_file(path) for path in paths]
+    tracker = codec.Tracker(first, bits=2)
+    groups = [tracker.step(state).groups[0] for state in later]
+    assert in_checkpoint(page) == 6 + groups[-1].encoded.nbytes
+    expect(page.locator("#lines")).to_contain_text('codec.Checkpointer("run.lcc", bits=2)')
+    page.locator("#step").fill("2")
+    drawn(page)
+    assert in_checkpoint(page) == 6 + groups[0].encoded.nbytes
+    page.locator(".tensors button", has_text="b.bias").click()
+    expect(told(page, "weights")).to_contain_text("in b.bias (50)")
+    paths[0].write_bytes(paths[0].read_bytes()[:-9])
+    page.locator("#file-input").set_input_files(paths)
+    expect(page.locator("#message")).to_have_text(
+        "step-9.safetensors ends too early: copy it once more."
+    )
+    expect(told(page, "weights")).to_contain_text("in b.bias (50)")
+    page.locator("#distance").fill("0.5")
+    page.locator("#distance").press("Enter")
+    drawn(page)
+    page.wait_for_url(re.compile("#tab=files&distance=0.5$"))
+    page.locator("#to-live").click()
+    drawn(page)
+    expect(told(page, "examples")).to_contain_text("differ")
+    page.locator("#to-files").click()
+    drawn(page)
+    expect(told(page, "weights")).to_contain_text("in b.bias (50)")
+
+
+def test_files_are_dropped_anywhere(opened: Callable[..., Page], tmp_path: Path) -> None:
+    """Also on Live: they open their tab."""
+    from playwright.sync_api import expect
+
+    page = opened("")
+    drawn(page)
+    given = [[path.name, list(path.read_bytes())] for path in states(tmp_path)]
+    page.evaluate(
+        """given => {
+            const dataTransfer = new DataTransfer();
+            for (const [name, bytes] of given)
+                dataTransfer.items.add(new File([new Uint8Array(bytes)], name));
+            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true }));
+        }""",
+        given,
+    )
+    page.wait_for_function("state?.files?.length === 3 && !state.isExample")
+    drawn(page)
+    expect(page.locator("#to-files")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#files-about")).to_contain_text("3 files")
+    assert sheets(page) == 1
 
 
 def test_a_lecture_and_its_handout(opened: Callable[..., Page]) -> None:

@@ -25,7 +25,7 @@ function drawFiles() {
     if (!find(name).matches(":focus")) find(name).value = setting[name] === null ? "" : name === "budget" ? 100 * setting[name] : setting[name];
   }
   const left = exact ? ` ${pluralText(exact, "tensor")} of other types, tiny ones and batch norm statistics are stored exactly, and not counted.` : "";
-  const sizes = " Sizes leave out a record’s header, some 0.2 kB.";
+  const sizes = " Sizes are without the header of a record, about 0.2 kB.";
   find("files-about").textContent = (isExample ? "To begin with: a small training, saved at four iterations." : `${names.length} files, in the order of the numbers in their names.`) + left + sizes;
   find("lines").textContent = linesOf(setting);
 }

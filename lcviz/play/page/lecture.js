@@ -57,7 +57,7 @@ class Lecture {
     if (!state) return;
     this.on = true;
     this.at = 0;
-    if (worker) writeAddress(state, entry());
+    if (!run) writeAddress(state, entry());
     this.before = readAddress().opening;
     // Above everything: on the dashboard the board is a part of its page.
     board.popover = "manual";
@@ -82,7 +82,7 @@ class Lecture {
 
   /** The slides whose pictures are there; where the worker trains, the race can be run. */
   get slides() {
-    return SLIDES.filter(([name]) => this.find(name).hidden === false || (name === "race" && worker));
+    return SLIDES.filter(([name]) => this.find(name).hidden === false || (name === "race" && !run));
   }
 
   /** @param {number} by */
@@ -109,7 +109,7 @@ class Lecture {
     if (!slide) return;
     const [name, , sentence, speaker = ""] = slide;
     const now = explained(name, sentence);
-    this.bar.querySelector("p").textContent = `${now} ${worker && now === sentence ? speaker : ""}`;
+    this.bar.querySelector("p").textContent = `${now} ${!run && now === sentence ? speaker : ""}`;
   }
 
   /** Make the slide as large as the screen lets it be. */

@@ -10,7 +10,7 @@ const address = readAddress();
 const recorded = GIVEN.recorded ? new RecordedRun(GIVEN.recorded, (data) => hear(data, recorded)) : null;
 const served = GIVEN.served ? new ServedRun((data) => hear(data, served)) : null;
 const run = recorded ?? served; // else the worker trains
-/** What answers: asked counts the messages that change what is shown, answer is the last one. */
+/** What answers: asked counts the messages that change what is shown, latest is its last whole answer. */
 let engine = run ?? new InWorker(hear);
 const training = engine;
 /** @type {any} files of one's own; null before that tab is opened */
@@ -36,7 +36,7 @@ const lecture = new Lecture(find("lecture"), card);
 /** Draw an answer with the next frame, unless a newer one comes before. @param {any} data @param {any} from */
 function hear(data, from) {
   if (data.failed) return fail(data.failed);
-  if (data.pictures?.weights || !from.answer) from.answer = data;
+  if (data.pictures?.weights || !from.latest) from.latest = data;
   if (from !== engine) return;
   if (!waiting) requestAnimationFrame(() => waiting && draw(waiting));
   waiting = data;
@@ -91,7 +91,7 @@ function finishDrawing() {
   if (HOST) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
-  addressTimer = setTimeout(() => writeAddress(state, entry()), 300);
+  addressTimer = setTimeout(() => state && writeAddress(state, entry()), 300);
   if (lecture.on) lecture.explain();
   if (lectureIsDue) lecture.begin();
   else if (lecture.on && !card("race").hidden && lecture.card === card("race")) lecture.fit();
@@ -106,6 +106,7 @@ const SLICE = 12; // milliseconds of drawing in one frame: a hand that drags doe
 
 /** Draw as many pictures as fit into a frame, and the others in the next ones. */
 function drawMore() {
+  if (!state) return; // of another engine, which has not answered yet
   const until = performance.now() + SLICE;
   while (undrawn.length && performance.now() < until) {
     const name = undrawn.shift();
@@ -284,10 +285,10 @@ function turnTo(next) {
   asked = engine.asked ?? 0;
   waiting = null;
   undrawn = [];
-  state = engine.answer?.state ?? null;
+  state = engine.latest?.state ?? null;
   board.classList.toggle("files", engine === files);
   if (engine === files) guide.end();
-  if (engine.answer) draw(engine.answer);
+  if (engine.latest) draw(engine.latest);
   else show("message", "One moment …");
 }
 
@@ -298,7 +299,7 @@ function openTab() {
   find("learn").hidden = tab !== "learn";
   set(find("live"), { "aria-labelledby": `to-${tab === "files" ? "files" : "live"}` });
   if (tab === "learn") drawIn(find("learn-place"), GIVEN.learn, () => {});
-  else if (!run) turnTo(tab === "files" ? (files ?? openFiles()) : training);
+  if (!run) turnTo(tab === "files" ? (files ?? openFiles()) : training);
   if (state) writeAddress(state, entry());
 }
 

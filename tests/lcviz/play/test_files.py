@@ -1,4 +1,4 @@
-"""Files of one's own on the board: the same bytes as the codec's, and what is said of wrong files."""
+"""Files of one's own on the board: the codec's bytes, and what is said of wrong files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ DRAWN = """async ([coders, paths, setting, events]) => {
         saved(player, player.setting);
     });
     const facts = player.pictures(player.view());
-    const words = Object.fromEntries(Object.entries(facts).map(([name, own]) => [name, plain(said(own).text)]));
+    const words = Object.fromEntries(
+        Object.entries(facts).map(([name, own]) => [name, plain(said(own).text)]));
     return { facts, words, setting: player.setting };
 }"""
 

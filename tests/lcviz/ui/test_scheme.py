@@ -34,7 +34,8 @@ COMPUTE = """runs => {
         Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
     const bits = values => [...bitsOfValues(Float32Array.from(values))];
     return runs.map(([first, later, matrices, given]) => {
-        const setting = { x: null, most: null, budget: null, distance: null, carries: true, ...given };
+        const none = { x: null, most: null, budget: null, distance: null, carries: true };
+        const setting = { ...none, ...given };
         const tracker = new Tracker(floats(first), setting, matrices);
         let last = floats(first);
         return later.map(text => {

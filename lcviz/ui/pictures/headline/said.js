@@ -114,7 +114,7 @@ const restBlocks = ({ rest }) =>
   rest
     ? [
         { value: quantity("distance", rest.distance, percentText(rest.distance)), label: "of this change is left for the next" },
-        { value: quantity("behind", rest.behind, percentText(rest.behind)), label: "of all trained: how far a restart is behind" },
+        { value: quantity("behind", rest.behind, percentText(rest.behind)), label: "a restart is behind" },
       ]
     : [];
 

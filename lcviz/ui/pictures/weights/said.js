@@ -14,20 +14,22 @@
  * @property {[number, number] | null} followed row and column of the followed weight
  * @property {object | null} values of each pixel, while nothing plays
  * @property {boolean} carries
+ * @property {number} [each] values that share a pixel, if several do
  * @property {boolean} [from_record] whether only records are known, and no training
  */
 
 const MAP_HEIGHT = 158; // CSS pixels
 
 SAYS.weights = (/** @type {WeightsFacts} */ facts) => {
-  const { n, written, missing, tensor, size, carries, from_record: fromRecord } = facts;
+  const { n, written, missing, tensor, size, carries, each: shared = 1, from_record: fromRecord } = facts;
+  const most = shared > 1 ? ` A pixel shows the one of ${pluralText(Math.ceil(shared), "value")} that changes most.` : "";
   const [of, stays] = [`${tensor} (${size})`, leftOut(carries, "stays")];
   const weights = (/** @type {number} */ count) => `${groupedNumber(count)} of ${pluralText(n, "weight")} in ${of}`;
   const captions = {
-    written: `Coloured: ${weights(written)}. What is left of δ ${stays}.`,
+    written: `Coloured: ${weights(written)}. What is left of δ ${stays}.${most}`,
     missing: fromRecord
       ? "Nothing to show: what a step left out is not recorded."
-      : `Coloured: ${weights(missing)} differ from the [[track]], left out or rounded. That ${stays}.`,
+      : `Coloured: ${weights(missing)} differ from the [[track]], left out or rounded. That ${stays}.${most}`,
   };
   let about = carries ? "live weights minus what a restart loads" : "since the last checkpoint";
   if (fromRecord) about = "what this record moves";
