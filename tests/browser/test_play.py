@@ -468,7 +468,7 @@ def test_files_of_one_s_own(opened: Callable[..., Page], tmp_path: Path) -> None
     paths[0].write_bytes(paths[0].read_bytes()[:-9])
     page.locator("#file-input").set_input_files(paths)
     expect(page.locator("#message")).to_have_text(
-        "step-9.safetensors ends too early: copy it once more."
+        "step-9.safetensors is incomplete: copy it again."
     )
     expect(told(page, "weights")).to_contain_text("in b.bias (50)")
     page.locator("#distance").fill("0.5")

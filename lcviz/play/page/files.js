@@ -24,7 +24,7 @@ function drawFiles() {
   for (const name of ["distance", "budget"]) {
     if (!find(name).matches(":focus")) find(name).value = setting[name] === null ? "" : name === "budget" ? 100 * setting[name] : setting[name];
   }
-  const left = exact ? ` ${pluralText(exact, "tensor")} of other types, tiny ones and batch norm statistics are stored exactly, and not counted.` : "";
+  const left = exact ? ` Stored exactly, and not counted: ${pluralText(exact, "tensor")} (tiny, of other types, or batch norm statistics).` : "";
   const sizes = " Sizes are without the header of a record, about 0.2 kB.";
   find("files-about").textContent = (isExample ? "To begin with: a small training, saved at four iterations." : `${names.length} files, in the order of the numbers in their names.`) + left + sizes;
   find("lines").textContent = linesOf(setting);
@@ -32,8 +32,8 @@ function drawFiles() {
 
 /** A setting as lines for a training. @param {any} setting */
 function linesOf({ x, most, budget, distance, coder, carries }) {
-  if (!carries) return "# Not in the codec: it keeps what is dropped for the next checkpoint.";
-  if (distance === null && budget === null && most !== null) return "# Not in the codec: it keeps 2^x - 1 buckets. Choose x.";
+  if (!carries) return "# The codec always keeps what is dropped for the next checkpoint: tick that box.";
+  if (distance === null && budget === null && most !== null) return "# The codec keeps 2^x - 1 buckets, not this number: choose x.";
   const kept = distance !== null ? `distance=${distance}` : budget !== null ? `budget=${budget}` : `bits=${x ?? "None"}`;
   const code = coder === "runlength" ? "" : `, coder="${coder}"`;
   return `checkpointer = codec.Checkpointer("run.lcc", ${kept}${code})\ncheckpointer.save(step, model.state_dict())`;

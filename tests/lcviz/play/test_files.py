@@ -21,7 +21,7 @@ from tests.worded import SAID
 
 Tensors = dict[str, torch.Tensor]
 
-# Opens files by their paths, and answers with what `ask` finds of each setting.
+# Opens files by their paths, and saves them in a setting.
 OPEN = """
 const { readFileSync } = require("node:fs");
 const { basename } = require("node:path");
@@ -69,12 +69,12 @@ def asked(function: str, *values: Any) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
-    """Numpy alone codes larger alphabets in another way."""
+    """Compile the kernels: without them, larger alphabets get other bytes."""
     codec.warm_up()
 
 
 def series(folder: Path, seed: int, dtypes: Sequence[torch.dtype], n: int = 4) -> list[str]:
-    """Files of a training that never was, with what a real one has beside weights."""
+    """Files of a made-up training, with a batch norm's statistics and a counter."""
     rng = np.random.default_rng(seed)
     shapes = {"a.weight": (40, 30), "b.weight": (8, 3, 3, 3), "b.bias": (24,), "tiny": (3,)}
     weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
@@ -140,12 +140,12 @@ def test_the_bytes_are_those_of_codec_compress(
 
 WRONG = {
     "one": "Choose two files or more",
-    "cut": "cut.safetensors ends too early: copy it once more.",
+    "cut": "cut.safetensors is incomplete: copy it again.",
     "text.safetensors": "text.safetensors is no .safetensors file, or a damaged one.",
     "weights.pt": "weights.pt is no .safetensors file. Save the weights with",
     "nan": "nan.safetensors has NaN or infinity in a.weight",
-    "shape": "a.weight has 40 × 30 values in one, 30 × 40 in the other.",
-    "dtype": "a.weight is F32 in one, BF16 in the other.",
+    "shape": "a.weight has the shape 40 × 30 in the first, 30 × 40 in the second.",
+    "dtype": "a.weight is F32 in the first, BF16 in the second.",
     "fewer": "only the first has b.bias.",
     "more": "the second has more tensors.",
     "integers": "integers.safetensors has no tensor of float32, bfloat16 or float16",
@@ -199,7 +199,7 @@ def test_the_pictures_tell_what_a_setting_keeps_and_leaves(tmp_path: Path) -> No
     behind = codec_behind(paths, tracker)
     assert rest["behind"] == pytest.approx(behind)
     assert (
-        f"{100 * rest['distance']:.2f} % of this change is left for the next"
+        f"{100 * rest['distance']:.2f} % of this change is left out"
         in words["headline"].lower()
     )
     u, track = lossy(paths[-1]), tracker.state

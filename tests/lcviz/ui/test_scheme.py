@@ -165,7 +165,7 @@ def any_setting(rng: np.random.Generator) -> Setting:
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
-    """Numpy alone codes larger alphabets in another way."""
+    """Compile the kernels: without them, larger alphabets get other bytes."""
     codec.warm_up()
 
 

@@ -67,5 +67,6 @@ function tensorsFacts({ series, checkpoint: { quantized, encoded, delta, live, a
     return { name: tensor.name, n: tensor.n, moved, nbytes: bits && bits[i] / 8, distance: Math.sqrt(left / (changed || 1)) };
   });
   all.sort((one, other) => (other.nbytes ?? other.moved) - (one.nbytes ?? one.moved) || other.n - one.n);
-  return { picture: "tensors", tensors: all.slice(0, MOST_TENSORS), more: Math.max(all.length - MOST_TENSORS, 0) };
+  const whole = all.reduce((sum, { nbytes, moved }) => sum + (nbytes ?? moved), 0);
+  return { picture: "tensors", tensors: all.slice(0, MOST_TENSORS), more: Math.max(all.length - MOST_TENSORS, 0), whole };
 }

@@ -5,7 +5,7 @@ const FILES_SETTING = { x: 2, most: null, budget: null, distance: 0.3, coder: "r
 const EXAMPLE_STEPS = [100, 200, 300, 400]; // of the built-in series
 const MOST_PIXELS = [96, 240]; // rows and columns of a picture of a tensor
 const MOST_RATIO = 6; // of columns to rows, and the other way round, of a picture
-const MOST_AT_ONCE = 2 ** 19; // values, up to which all is answered at once
+const MOST_AT_ONCE = 2 ** 19; // values, up to which one answer has everything
 const MOST_TENSORS = 12; // that are listed
 
 /** The files that a visitor has opened, and what is shown of them. */
@@ -30,7 +30,7 @@ class FilesPlayer {
     /** @type {number | null} */
     this.followed = null;
     this.byWorth = false;
-    this.messages = 0; // that the page has sent, but "drawn"
+    this.messages = 0; // from the page, without "drawn"
     this.working = false;
     this.isDue = false; // whether it will go on once messages have been read
     /** @type {{ series: Series, step: number, setting: Setting, checkpoint: ShownStep & { step: number }, dissected: Dissected, sizes?: Record<string, number>, place?: Place } | null} what was taken apart last */

@@ -50,7 +50,7 @@ async function readState(file, progress) {
       progress(end - at);
     }
     const own = dtype === "F32" ? new Float32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
-    if (!isFinite32(own, dtype)) throw new FileError(`${name} has NaN or infinity in ${tensor}: a checkpoint would store that tensor exactly, which this page does not.`);
+    if (!isFinite32(own, dtype)) throw new FileError(`${name} has NaN or infinity in ${tensor}: the codec would store that tensor exactly, this page cannot.`);
     values.push(own);
   }
   return { name, tensors, exact, values };
@@ -58,7 +58,7 @@ async function readState(file, progress) {
 
 /** @param {File} file */
 async function readHeader(file) {
-  const cut = new FileError(`${file.name} ends too early: copy it once more.`);
+  const cut = new FileError(`${file.name} is incomplete: copy it again.`);
   if (file.size < 8) throw cut;
   const length = new DataView(await file.slice(0, 8).arrayBuffer()).getBigUint64(0, true);
   if (length > MOST_HEADER) throw new FileError(`${file.name} is no .safetensors file, or a damaged one.`);
@@ -84,7 +84,7 @@ async function readHeader(file) {
       exact.push(name);
       continue;
     }
-    if (to - from !== n * WIDTHS[dtype]) throw new FileError(`${file.name} is damaged: ${name} has ${to - from} bytes.`);
+    if (to - from !== n * WIDTHS[dtype]) throw new FileError(`${file.name} is damaged: ${name} has ${to - from} bytes, not those of its shape.`);
     tensors.push({ name, dtype, shape, n, begin: first, offset: begin + from });
     first += n;
   }
@@ -105,8 +105,8 @@ function whyNoSeries(one, other) {
   for (const { name, dtype, shape } of one.tensors) {
     const own = of.get(name);
     if (!own) return `${names}: only the first has ${name}.`;
-    if (String(own.shape) !== String(shape)) return `${names}: ${name} has ${sizeText(shape)} values in one, ${sizeText(own.shape)} in the other.`;
-    if (own.dtype !== dtype) return `${names}: ${name} is ${dtype} in one, ${own.dtype} in the other.`;
+    if (String(own.shape) !== String(shape)) return `${names}: ${name} has the shape ${sizeText(shape)} in the first, ${sizeText(own.shape)} in the second.`;
+    if (own.dtype !== dtype) return `${names}: ${name} is ${dtype} in the first, ${own.dtype} in the second.`;
   }
   return other.tensors.length > one.tensors.length ? `${names}: the second has more tensors.` : "";
 }
@@ -142,5 +142,5 @@ function weightsOf({ tensors, values }) {
 
 const NUMBERED = new Intl.Collator("en", { numeric: true }); // puts 9 before 10
 
-/** By the numbers in their names. @param {{ name: string }} one @param {{ name: string }} other */
+/** The order of file names: step-9 before step-10. @param {{ name: string }} one @param {{ name: string }} other */
 const byName = (one, other) => NUMBERED.compare(one.name, other.name);

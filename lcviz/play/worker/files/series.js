@@ -13,9 +13,9 @@
 
 /** @typedef {Step & { delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array }} ShownStep */
 
-const ROW_NBYTES = 6; // of what an alphabet begins with
+const ROW_NBYTES = 6; // before the codes of an alphabet
 
-/** States in files, and their chain in a setting. Only one state at a time is in float32. */
+/** States in files, and their chain in a setting. States stay as they are in their files until one is saved or shown. */
 class Series {
   /** @param {StateFile[]} states in the order of the training, at least two */
   constructor(states) {
@@ -57,7 +57,7 @@ class Series {
   advance() {
     const i = this.steps.length;
     const live = weightsOf(this.states[i + 1]);
-    const before = i === this.length - 1 ? this.tracker.track.slice() : null; // it is what is shown at first
+    const before = i === this.length - 1 ? this.tracker.track.slice() : null; // the last step is shown first
     const { delta, quantized, encoded, changed } = this.tracker.step(live, this.last);
     const codes = quantized.levels.length > 256 ? quantized.codes : new Uint8Array(quantized.codes);
     const left = squaresBetween(live, this.tracker.track);

@@ -92,7 +92,7 @@ function weightsFacts({ checkpoint, dissected, setting, followed, playing, pixel
     followed: place(followed),
     values: playing ? null : pixelValues(checkpoint, dissected, map),
     carries: setting.carries,
-    each: n / map.length,
+    ...(n > map.length ? { each: n / map.length } : {}),
   };
 }
 

@@ -14,9 +14,9 @@ SAYS.rest = (/** @type {RestFacts} */ { step, name, rests }) => {
   const [distance, behind] = rests[step - 1];
   const verdict = behind > FAR ? ` From ${percentText(FAR)} on, a restart is of little use.` : "";
   return {
-    title: "Distance",
+    title: "Left out",
     number: 5,
-    about: "what each file leaves, in %",
+    about: "and how far a restart is behind, in %",
     text: `${name}: ${percentText(distance)} of δ is left out. A restart from it is behind by ${percentText(behind)} of all that was trained since the first file.${verdict}`,
     lines: [
       lineOf("left of δ", "other", rests.map(([share], i) => [i + 2, 100 * share])),

@@ -74,7 +74,7 @@ function apartTexts({ kinds }) {
 /** The size of all records up to the step, with the base. @param {HeadlineFacts} facts */
 function soFarText({ step, so_far: { full, nbytes, newest }, tried, rest }) {
   const [name, span] = tried ? ["whole-run", "whole run"] : rest ? ["run", "whole series"] : ["run", "run so far"];
-  const shown = step < newest ? `up to step ${step}` : span;
+  const shown = step < newest ? (rest ? `up to file ${step + 1}` : `up to step ${step}`) : span;
   return `${shown}: ${quantity(`${name}-float32-bytes`, full, nbytesText(full))} → ${quantity(`${name}-bytes`, nbytes, nbytesText(nbytes))}, ${timesText(full / nbytes)}× smaller`;
 }
 
@@ -113,8 +113,8 @@ function crashTexts({ cost, when, raced }, step, name) {
 const restBlocks = ({ rest }) =>
   rest
     ? [
-        { value: quantity("distance", rest.distance, percentText(rest.distance)), label: "of this change is left for the next" },
-        { value: quantity("behind", rest.behind, percentText(rest.behind)), label: "a restart is behind" },
+        { value: quantity("distance", rest.distance, percentText(rest.distance)), label: "of this change is left out" },
+        { value: quantity("behind", rest.behind, percentText(rest.behind)), label: "behind after a restart" },
       ]
     : [];
 

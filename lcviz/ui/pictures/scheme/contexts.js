@@ -165,7 +165,7 @@ const capped = (activity) => Math.min(Math.max(activity >> 4, 0), 23);
  * @param {Matrix[]} matrices
  * @param {boolean} octets whether eight neighbours share a decision
  * @param {ContextSymbols} symbols
- * @param {Float64Array | null} costs replaced: the bits of each element; null to save the time
+ * @param {Float64Array | null} costs the bits of each element are added to it; null to save the time
  */
 function contextStream(codes, matrices, octets, { q: qOf, weights, signs }, costs = null) {
   const interval = new Interval();

@@ -3,7 +3,7 @@
 const CLASSES_OF_RUNS = 84;
 const CLASS_BITS = 7; // of the class after an escape
 const MOST_TOKENS = 4096;
-const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // with words after runs of two classes
+const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // that can have words, after runs of two classes
 
 /**
  * How often each symbol follows a run of each class, in each stream.

@@ -15,7 +15,7 @@ const PASSES = 12; // that a search takes at most
 const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pass
 
 /**
- * A change that is quantized in steps: the change, the values before it, and how far they move at most.
+ * A change that is quantized in steps, and the values before it.
  * @typedef {object} Changing
  * @property {Float32Array} delta
  * @property {Float32Array} before
@@ -32,9 +32,9 @@ const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pas
  * Quantize a change in steps of one size. Codes 1, 2, 3, 4 ... stand for 1, -1, 2, -2 ... steps.
  * @param {Changing} changing
  * @param {number} size a float32
- * @param {number} offset
+ * @param {number} offset OFFSET or NEAREST
  * @param {number} [most] steps that a code may stand for
- * @param {number} [end] from this value on, only changes that would be a step of size `other` move
+ * @param {number} [end] from this index on, a value moves only if it would also move in steps of size `other`
  * @param {number} [other]
  * @returns {Steps}
  */
@@ -140,7 +140,7 @@ function squaresUpTo(y, offset) {
   return above + (q - 1) * (above + below) + (rest * rest * rest) / 3 + below;
 }
 
-/** The boundary between sizes from low to high, found by bisection: which is too fine says isFine. @param {number} low @param {number} high @param {(size: number) => boolean} isFine @returns {[number, number]} */
+/** The boundary between sizes, by bisection: isFine says on which side a size is. @param {number} low @param {number} high @param {(size: number) => boolean} isFine @returns {[number, number]} */
 function between(low, high, isFine) {
   while (high > low * 1.001) {
     const middle = Math.sqrt(low) * Math.sqrt(high);
@@ -238,7 +238,7 @@ function stepsWithin(changing, limit, stage) {
 }
 
 const USED = 0.975; // share of the limit from which on the search ends
-const MOST_MARGIN = 1.01; // a size must differ from those tried by a ratio of at most this
+const MOST_MARGIN = 1.01; // a size that differs so much from those tried is always worth another pass
 
 /** Step sizes between which the smallest that fits lies. */
 class BudgetSearch {

@@ -4,7 +4,7 @@ const UNIT = 65536; // elements
 const MOST_UNITS = 32; // of a stream
 const SYMBOLS_A_STREAM = 8192; // at least
 const LEAST_STREAMS = 8; // if there are enough units
-const FEW = 2 ** 17; // values that run lengths leave to a context code
+const FEW = 2 ** 17; // values in equal steps, up to which run-length coding may take a context code instead
 
 /** @typedef {"huffman" | "runlength" | "context"} Coder */
 

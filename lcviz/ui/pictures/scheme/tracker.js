@@ -87,7 +87,7 @@ function changeOf(weights, track, last) {
   return { delta, changed };
 }
 
-/** Move values by the levels of their codes: adding 0 would turn -0 into 0. @param {Float32Array} values @param {Quantized} quantized */
+/** Move values by the levels of their codes. Code 0 is skipped: adding 0 would turn -0 into 0. @param {Float32Array} values @param {Quantized} quantized */
 function move(values, { codes, levels }) {
   for (let i = 0; i < values.length; i++) if (codes[i] !== 0) values[i] += levels[codes[i]];
 }
