@@ -198,10 +198,7 @@ def test_the_pictures_tell_what_a_setting_keeps_and_leaves(tmp_path: Path) -> No
     assert facts["loss"]["rests"][-1] == pytest.approx([rest["distance"], rest["behind"]])
     behind = codec_behind(paths, tracker)
     assert rest["behind"] == pytest.approx(behind)
-    assert (
-        f"{100 * rest['distance']:.2f} % of this change is left out"
-        in words["headline"].lower()
-    )
+    assert f"{100 * rest['distance']:.2f} % of this change is left out" in words["headline"].lower()
     u, track = lossy(paths[-1]), tracker.state
     at = facts["weight"]["where"]
     name, index = at.split(" (")
