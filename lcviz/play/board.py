@@ -16,27 +16,22 @@ from lcviz.ui import picture
 QUESTION = "What can you throw away and still restart after a crash?"
 MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors")
 _FOLDER = Path(__file__).parent
-_PAGE = (
-    *("address", "places", "recorded", "served", "in_worker", "guide", "lecture", "main"),
-    *("files", "host"),
-)
-_FILES = ("safetensors", "series", "player", "pictures")
 _TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
+
+
+def _files(folder: str, names: str) -> list[Path]:
+    return [_FOLDER / folder / f"{name}.js" for name in names.split()]
+
+
 WORKER = (  # each file uses those before it
     picture.FOLDER / "numbers.js",
     *picture.SCHEME,
-    *(
-        _FOLDER / "worker" / f"{name}.js"
-        for name in ("random", "digits", "regression", "run", "record", "rivals", "race")
-    ),
-    *(
-        _FOLDER / "worker" / "pictures" / f"{name}.js"
-        for name in ("headline", "weights", "buckets", "bits", "loss", "race")
-    ),
-    *(_FOLDER / "worker" / "files" / f"{name}.js" for name in _FILES),
-    *(_FOLDER / "worker" / f"{name}.js" for name in ("worker", "messages")),
+    *_files("worker", "random digits regression run record rivals race"),
+    *_files("worker/pictures", "headline weights buckets bits loss race"),
+    *_files("worker/files", "safetensors series player pictures"),
+    *_files("worker", "worker messages"),
 )
-PAGE = tuple(_FOLDER / "page" / f"{name}.js" for name in _PAGE)
+PAGE = _files("page", "address places recorded served in_worker guide lecture main files host")
 
 
 def script(*modules: str, links: bool, worker: bool = True) -> str:
