@@ -93,7 +93,7 @@ async function readHeader(file) {
 
 /** Whether all values are finite. @param {Float32Array | Uint16Array} values @param {string} dtype */
 function isFinite32(values, dtype) {
-  const [words, mask] = dtype === "F32" ? [bitsOfValues(/** @type {Float32Array} */ (values)), NON_FINITE] : [values, dtype === "F16" ? 0x7c00 : 0x7f80];
+  const [words, mask] = dtype === "F32" ? [bitsOfValues(/** @type {Float32Array} */ (values)), 0x7f800000] : [values, dtype === "F16" ? 0x7c00 : 0x7f80];
   for (let i = 0; i < words.length; i++) if ((words[i] & mask) === mask) return false;
   return true;
 }

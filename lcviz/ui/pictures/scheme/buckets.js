@@ -3,7 +3,7 @@
 const BINS = 512; // sign (1 bit) and exponent field (8 bits) of a float32
 const BIAS = 127;
 const MAGNITUDE = 0x7fffffff;
-const NON_FINITE = 0x7f800000; // and larger magnitudes: infinity and NaN
+const NON_FINITE_BIN = 255; // of infinity and NaN
 
 /**
  * One exponent bucket: all changes with the same exponent and sign.
@@ -46,12 +46,12 @@ function bucketsOf(delta) {
     const word = words[i];
     const magnitude = word & MAGNITUDE;
     if (magnitude === 0) continue;
-    if (magnitude >= NON_FINITE) throw new RangeError("NaN and infinity have no bucket");
     const bin = word >>> 23;
     count[bin] += 1;
     if (magnitude < low[bin]) low[bin] = magnitude;
     if (magnitude > high[bin]) high[bin] = magnitude;
   }
+  if (count[NON_FINITE_BIN] || count[NON_FINITE_BIN | 256]) throw new RangeError("NaN and infinity have no bucket");
   // The magnitudes are bits of float32 values.
   const [lows, highs] = [new Float32Array(low.buffer), new Float32Array(high.buffer)];
   /** @type {ExponentBucket[]} */

@@ -77,10 +77,11 @@ class Tracker {
  * @param {Float32Array | null} last the weights before, if what was left out is lost
  */
 function changeOf(weights, track, last) {
-  const delta = last ? track.map((value, i) => value + Math.fround(weights[i] - last[i])) : weights.slice();
+  const live = last ? track.map((value, i) => value + Math.fround(weights[i] - last[i])) : weights;
+  const delta = new Float32Array(live.length);
   let changed = 0;
   for (let i = 0; i < delta.length; i++) {
-    const change = Math.fround(delta[i] - track[i]);
+    const change = Math.fround(live[i] - track[i]);
     delta[i] = change;
     changed += change * change;
   }
