@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,23 @@ def test_the_bytes_are_those_of_codec_compress(
             assert [nbytes for nbytes, _ in answer] == compressed(paths, run, setting), setting
             if distance := setting.get("distance"):
                 assert all(left <= distance for _, left in answer)
+
+
+def test_tensors_in_another_order_are_the_same(tmp_path: Path) -> None:
+    paths = series(tmp_path, 0, (torch.float32,), 3)
+    setting = [{"distance": 0.3}]
+    expected = asked(SIZES, paths, setting)
+    state = load_file(paths[1])
+    header, data = dict[str, Any](), b""
+    for name in reversed(state):
+        content = state[name].numpy().tobytes()
+        dtype = "I64" if state[name].dtype == torch.int64 else "F32"
+        offsets = [len(data), len(data) + len(content)]
+        header[name] = {"dtype": dtype, "shape": [*state[name].shape], "data_offsets": offsets}
+        data += content
+    text = json.dumps(header).encode()
+    Path(paths[1]).write_bytes(len(text).to_bytes(8, "little") + text + data)
+    assert asked(SIZES, paths, setting) == expected
 
 
 WRONG = {

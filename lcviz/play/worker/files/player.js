@@ -60,11 +60,13 @@ class FilesPlayer {
       if (files.length < 2) throw new FileError("Choose two files or more: a checkpoint is what changes from one to the next.");
       const whole = files.reduce((sum, { size }) => sum + size, 0);
       let read = 0;
+      /** @type {StateFile[]} */
       const states = [];
       for (const file of [...files].sort(byName)) {
-        states.push(await readState(file, (nbytes) => this.report(`Reading ${nbytesText((read += nbytes))} of ${nbytesText(whole)} …`)));
-        const why = whyNoSeries(states[0], states[states.length - 1]);
+        const state = await readState(file, (nbytes) => this.report(`Reading ${nbytesText((read += nbytes))} of ${nbytesText(whole)} …`));
+        const why = whyNoSeries(states[0] ?? state, state);
         if (why) throw new FileError(why);
+        states.push(inOrderOf(states[0] ?? state, state));
       }
       this.series = new Series(states);
       Object.assign(this, { isExample: false, problem: "", step: null, tensor: 0, followed: null });
