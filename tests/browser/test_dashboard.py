@@ -46,6 +46,12 @@ def iteration(page: Page) -> int:
     return int(found[1])
 
 
+def iteration_of_pause(page: Page) -> int:
+    """Of a run that was paused, once its last picture is drawn."""
+    expecting(whereabouts(page)).to_have_text(re.compile(r" of \d+$"))  # no rate: it has stopped
+    return iteration(page)
+
+
 def step_slider(page: Page) -> Locator:
     """The slider of steps, on the board."""
     return page.get_by_role("slider", name="Step to show")
@@ -93,8 +99,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
 
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Play")).to_be_visible()
-    settled(page)
-    stopped = iteration(page)
+    stopped = iteration_of_pause(page)
     expecting(heading_of(page, stopped)).to_be_visible()
     assert iteration(page) == stopped
     expecting(step_slider(page)).to_have_value(str(stopped))
@@ -141,8 +146,7 @@ def test_keys_and_reset(tab: MakeTab) -> None:
     renewed(first)
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()
-    settled(page)
-    step = iteration(page) // 50 * 50
+    step = iteration_of_pause(page) // 50 * 50
     page.get_by_role("slider", name="Speed").press("End")
     settled(page)
     page.evaluate("document.activeElement.blur()")
