@@ -1,8 +1,9 @@
-"""Every package says what its modules are, in the order in which to read them."""
+"""Every package says what its modules are, in the order in which to read them, and is whole."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,12 @@ def test_the_map_of_a_package(path: Path) -> None:
 
 def test_there_are_maps() -> None:
     assert len(MAPS) > 20
+
+
+@pytest.mark.parametrize("package", ["codec", "lcviz"])
+def test_the_wheel_has_every_file_that_is_no_code(package: str) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folder = ROOT / package
+    packed = {path for glob in settings["package-data"][package] for path in folder.glob(glob)}
+    files = {path for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+    assert {path for path in files if path.suffix != ".py" and path.is_file()} <= packed
