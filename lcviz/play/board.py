@@ -14,9 +14,12 @@ from string import Template
 from lcviz.ui import picture
 
 QUESTION = "What can you throw away and still restart after a crash?"
-MODULES = ("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors")
+MODULES = (
+    *("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors", "gaps"),
+)
 _FOLDER = Path(__file__).parent
-_TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.DOTALL | re.MULTILINE)
+# Comments, which have lines of their own, and indentation: a fifteenth of the page.
+_UNREAD = re.compile(r"^ *(/\*\*.*?\*/\n|//[^\n]*\n)|^ +", re.DOTALL | re.MULTILINE)
 
 
 def _files(folder: str, names: str) -> list[Path]:
@@ -28,7 +31,7 @@ WORKER = (  # each file uses those before it
     *picture.SCHEME,
     *_files("worker", "random digits regression run record rivals race"),
     *_files("worker/pictures", "headline weights buckets bits loss race"),
-    *_files("worker/files", "safetensors series player pictures"),
+    *_files("worker/files", "safetensors series exact player pictures"),
     *_files("worker", "worker messages"),
 )
 PAGE = _files("page", "address places recorded served in_worker guide lecture main files host")
@@ -45,7 +48,7 @@ def script(*modules: str, links: bool, worker: bool = True) -> str:
     code = "".join(map(_read, WORKER)) if worker else ""
     parts = [
         f"const PICTURE_STYLE = {json.dumps(picture.style())};",
-        f"const WORKER = {json.dumps(_TYPES.sub('', code), ensure_ascii=False)};",
+        f"const WORKER = {json.dumps(_UNREAD.sub('', code), ensure_ascii=False)};",
         picture.shared_script(links=links),
         "const DRAW = {};",
         *(
@@ -56,7 +59,7 @@ def script(*modules: str, links: bool, worker: bool = True) -> str:
         *map(_read, PAGE),
         "}",
     ]
-    return _TYPES.sub("", "\n".join(parts))
+    return _UNREAD.sub("", "\n".join(parts))
 
 
 def markup(question: str, about: str) -> str:

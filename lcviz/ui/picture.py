@@ -27,7 +27,10 @@ FOLDER = Path(__file__).parent / "pictures"
 # The scheme in JavaScript: each file uses those before it.
 SCHEME = tuple(
     FOLDER / "scheme" / f"{name}.js"
-    for name in ["buckets", "huffman", "runs", "tables", "steps", "contexts", "stream", "tracker"]
+    for name in (
+        *("buckets", "huffman", "runs", "tables", "steps", "contexts", "stream", "tracker"),
+        "residual",
+    )
 )
 SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
 # What the glossary explains in titles, and in the texts that SAYS makes.

@@ -22,7 +22,7 @@ function drawFiles() {
   find("step-told").textContent = `file ${shown + 1}`;
   find("keep").checked = setting.carries;
   for (const name of ["distance", "budget"]) {
-    if (!find(name).matches(":focus")) find(name).value = setting[name] === null ? "" : name === "budget" ? 100 * setting[name] : setting[name];
+    if (!find(name).matches(":focus")) find(name).value = setting[name] === null ? "" : name === "budget" ? significant(100 * setting[name], 12) : setting[name];
   }
   const left = exact ? ` Stored exactly, and not counted: ${pluralText(exact, "tensor")} (tiny, of other types, or batch norm statistics).` : "";
   const sizes = " Sizes are without the header of a record, about 0.2 kB.";
@@ -44,7 +44,7 @@ find("file-input").onchange = ({ target }) => {
   readFiles(target.files);
   target.value = ""; // the same files may be chosen once more
 };
-const isFiles = (/** @type {any} */ event) => !run && !HOST && event.dataTransfer?.types.includes("Files");
+const isFiles = (/** @type {any} */ event) => !run && event.dataTransfer?.types.includes("Files");
 listen(document, "dragover", (event) => isFiles(event) && event.preventDefault());
 listen(document, "drop", (event) => {
   if (!isFiles(event)) return;

@@ -56,9 +56,10 @@ function hearHost(words) {
   if (words.use && words.use.n !== used) {
     used = words.use.n;
     sent = agreed;
+    goTo("live");
     say("use", words.use.setting);
     answered = asked;
-  } else if (state) {
+  } else if (state && engine === training) {
     show("message", problem());
   }
 }
@@ -80,6 +81,8 @@ function start() {
 
 if (HOST) {
   board.classList.add("hosted");
+  find("to-learn").hidden = true; // the dashboard has it
+  find("to-live").textContent = "Back to the example";
   find("start").onclick = start;
   closing.signal.addEventListener("abort", () => {
     clearInterval(startTimer);

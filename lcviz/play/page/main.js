@@ -26,7 +26,7 @@ const say = (...message) => {
 };
 /** @type {any} an answer that is not drawn yet */
 let waiting = null;
-let tab = HOST ? "live" : address.page.tab;
+let tab = HOST && (run || address.page.tab === "learn") ? "live" : address.page.tab;
 /** The entry of the browser's history: the tab, in this visit of the page. */
 const entry = () => ({ tab, visit: performance.timeOrigin });
 
@@ -88,7 +88,7 @@ function finishDrawing() {
   if (state.isAtRest && state.heard === asked) board.dataset.settled = "";
   if (served) return;
   if (engine === training && !recorded && !lecture.on) guide.hear(state);
-  if (HOST) tellHost();
+  if (HOST && engine === training) tellHost();
   // Browsers refuse to write the address often.
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => state && writeAddress(state, entry()), 300);
@@ -267,14 +267,19 @@ async function copyText(button, text, done, refused) {
 }
 
 const TABS = ["live", "files", "learn"];
-for (const name of TABS) find(`to-${name}`).onclick = () => goTo(name);
+for (const name of TABS) {
+  find(`to-${name}`).onclick = () => {
+    goTo(name);
+    if (HOST) find(`to-${TABS.find((other) => other !== name)}`).focus({ preventScroll: true }); // the other one goes
+  };
+}
 
 /** Open a tab; the browser's Back returns to the one before. @param {string} name */
 function goTo(name) {
   if (name === tab) return;
   history.replaceState(entry(), "");
   tab = name;
-  history.pushState(entry(), "");
+  if (!HOST) history.pushState(entry(), ""); // the dashboard's own pages have the browser's history
   openTab();
 }
 
@@ -282,6 +287,7 @@ function goTo(name) {
 function turnTo(next) {
   if (next === engine) return;
   engine = next;
+  delete board.dataset.settled;
   asked = engine.asked ?? 0;
   waiting = null;
   undrawn = [];

@@ -44,6 +44,15 @@ SIZES = """async ([coders, paths, settings]) => {
     return settings.map(setting => saved(player, setting).series.steps.map(
         ({ nbytes, changed, left }) => [nbytes, Math.sqrt(left / changed)]));
 }"""
+EXACT = """async ([coders, paths]) => {
+    const { series } = await opened(coders, paths);
+    const pairs = series.states.slice(1).map((state, i) => [series.states[i], state]);
+    return Promise.all(pairs.map(async ([before, after]) => [
+        exactNbytes(before, after),
+        await deflatedNbytes(before, after),
+        changesOfBits(before, after),
+    ]));
+}"""
 PROBLEM = """async ([coders, good, bad]) => {
     const player = await opened(coders, good);
     await player.open(bad.map(fileOf));
@@ -110,12 +119,30 @@ def compressed(paths: Sequence[str], run: Path, setting: dict[str, Any]) -> list
     return sizes
 
 
+def exactly(paths: Sequence[str], run: Path) -> list[int]:
+    """The bytes that each delta takes to store the tensors exactly that may be lossy.
+
+    The bias is stored as it is. Where it is small, it shares an array with other tensors.
+    """
+    bias = load_file(paths[0])["b.bias"].nbytes
+    assert main(["compress", *paths, "-o", str(run), "--policy=*=exact"]) == 0
+    sizes = []
+    for path in sorted(run.glob("*.delta.safetensors")):
+        with safe_open(path, "numpy") as record:
+            names = {f"{kind}/{name}.weight" for kind in "dt" for name in "ab"} & {*record.keys()}
+            sizes.append(bias + sum(record.get_tensor(name).nbytes for name in names))
+    return sizes
+
+
 SETTINGS: list[dict[str, Any]] = [
     {"distance": 0.3},
     {"distance": 0.05, "coder": "huffman"},
     {"distance": 0.6, "coder": "context"},
     *({"x": x, "coder": coder} for x in (1, 3, None) for coder in ("runlength", "context")),
     {"x": 2, "coder": "huffman"},
+    {"budget": 0.07},
+    {"budget": 0.2, "coder": "context"},
+    {"budget": 0.2, "coder": "huffman"},
 ]
 
 
@@ -137,6 +164,8 @@ def test_the_bytes_are_those_of_codec_compress(
             assert [nbytes for nbytes, _ in answer] == compressed(paths, run, setting), setting
             if distance := setting.get("distance"):
                 assert all(left <= distance for _, left in answer)
+        exact = asked(EXACT, paths)
+        assert [nbytes for nbytes, *_ in exact] == exactly(paths, folder / "exact.lcc")
 
 
 def test_tensors_in_another_order_are_the_same(tmp_path: Path) -> None:

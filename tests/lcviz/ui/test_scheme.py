@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,25 @@ from numpy.typing import NDArray
 import codec
 from codec.errors import BudgetError
 from codec.scheme.context import ContextCode
+from codec.scheme.limits import UNIT
 from codec.scheme.payload import matrix_of
 from codec.scheme.prefix import PrefixCode
-from codec.state.tensors import TINY_ELEMENTS
+from codec.scheme.residual import residual_of
+from codec.state.tensors import CARRIER, LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 from lcviz.ui.picture import SCHEME
 from tests.node import in_node
 
 Floats = NDArray[np.float32]
 
-SCRIPTS = (*SCHEME, Path(__file__).with_name("written.js"))
+BYTES = "const bytesOf = text => new Uint8Array(Buffer.from(text, 'base64')).buffer;"
+SCRIPTS: tuple[Path | str, ...] = (*SCHEME, Path(__file__).with_name("written.js"), BYTES)
 CODERS = ("huffman", "runlength", "context")
 RUNS_A_BATCH = 100
 STEPS = 4
 Setting = dict[str, Any]  # of x, budget, distance and coder
 # Each run: base64 of the first weights and of those of each step, shapes of tensors, and a setting.
 COMPUTE = """runs => {
-    const floats = text => new Float32Array(
-        Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+    const floats = text => new Float32Array(bytesOf(text));
     const bits = values => [...bitsOfValues(Float32Array.from(values))];
     return runs.map(([first, later, matrices, given]) => {
         const none = { x: null, most: null, budget: null, distance: null, carries: true };
@@ -60,6 +62,11 @@ COMPUTE = """runs => {
         });
     });
 }"""
+# Each pair: dtype, and base64 of the bits before and after.
+RESIDUALS = """pairs => pairs.map(([dtype, old, next]) => {
+    const bits = text => new (dtype === "F32" ? Uint32Array : Uint16Array)(bytesOf(text));
+    return residualNbytes(bits(old), bits(next), dtype);
+})"""
 
 
 Run = tuple[list[Floats], Sequence[tuple[int, ...]], Setting]  # states, shapes of tensors
@@ -67,10 +74,6 @@ Run = tuple[list[Floats], Sequence[tuple[int, ...]], Setting]  # states, shapes 
 
 def answers_of(runs: Sequence[Run]) -> Any:
     """What JavaScript computes for some runs."""
-
-    def text(array: Floats) -> str:
-        return base64.b64encode(array.tobytes()).decode()
-
     return in_node(
         SCRIPTS,
         COMPUTE,
@@ -79,6 +82,11 @@ def answers_of(runs: Sequence[Run]) -> Any:
             for (first, *later), shapes, setting in runs
         ],
     )
+
+
+def text(array: NDArray[Any]) -> str:
+    """The bytes of an array in base64."""
+    return base64.b64encode(array.tobytes()).decode()
 
 
 def bits(values: Any) -> list[int]:
@@ -217,3 +225,91 @@ def test_what_is_not_finite_is_refused() -> None:
         states = [np.zeros(9, np.float32), np.full(9, value, np.float32)]
         with pytest.raises(AssertionError, match="NaN and infinity have no bucket"):
             answers_of([(states, [(9,)], {"x": 2, "coder": "huffman"})])
+
+
+def test_residuals_have_the_sizes_of_the_codec_s() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [
+        (dtype, *pair)
+        for dtype in LOSSY_DTYPES
+        for n in (100, 256, 512, 5_000, 40_000)
+        for pair in pairs_of_bits(rng, dtype, n)
+    ]
+    pairs += [("BF16", *pair) for pair in pairs_of_bits(rng, "BF16", 300_000)]
+    pairs += [("BF16", *pair) for pair in large_pairs_of_bits(rng)]
+    pairs += [("F32", *tied(seed)) for seed in (29, 33)]
+    residuals = [
+        residual_of(
+            old.view(CARRIER[dtype]),
+            new.view(CARRIER[dtype]),
+            TensorSpec("x", dtype, old.shape, False),
+        )
+        for dtype, old, new in pairs
+    ]
+    sizes = in_node(SCRIPTS, RESIDUALS, [(d, text(old), text(new)) for d, old, new in pairs])
+    assert sizes == [r and r.nbytes for r in residuals]
+    smaller = [r for r in residuals if r]
+    assert len(smaller) < len(residuals)
+    assert {len(r.contexts) for r in smaller} == {1, 2, 3}
+    assert {r.units for r in smaller} == {1, 2}
+    assert {c.has_runs for r in smaller for c in r.contexts if c.code} == {False, True}
+
+
+def pairs_of_bits(
+    rng: np.random.Generator, dtype: str, n: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """The bits of n values, and those after changes of many kinds."""
+    weights = 0.02 * rng.standard_normal(n)
+    old = bits_as(dtype, weights)
+    anything = rng.integers(0, 2 ** (8 * old.itemsize), (2, n), dtype=np.uint64).astype(old.dtype)
+    wide = np.ldexp(weights, rng.integers(-20, 9, n))
+    wide[0] = np.inf
+    yield old, old
+    yield old, bits_as(dtype, weights + 1e-4 * rng.standard_normal(n))
+    yield old, moved(rng, old, 0.02, 1)
+    yield old, moved(rng, old, 0.3, 40)
+    yield old, moved(rng, old, 1.0, 2 ** (8 * old.itemsize - 4))
+    yield old, old ^ (rng.random(n) < 0.1).astype(old.dtype) << (8 * old.itemsize - 1)
+    for share in (0.3, 0.93, 0.95):  # with the last ones, a residual is hardly smaller, if at all
+        yield old, np.where(rng.random(n) < share, anything[0], old)
+    yield anything[0], anything[1]
+    yield anything[0], moved(rng, anything[0], 0.5, 3)
+    yield bits_as(dtype, wide), bits_as(dtype, wide + 1e-5 * rng.standard_normal(n))
+
+
+def large_pairs_of_bits(
+    rng: np.random.Generator,
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """The same of bfloat16 so large that tables come from every other unit."""
+    values = np.ldexp(rng.standard_normal(17 * UNIT - 9), rng.integers(-20, 0, 17 * UNIT - 9))
+    old = bits_as("BF16", values)
+    for share in (0.0005, 0.02, 0.85):
+        yield old, moved(rng, old, share, 9)
+    of_small = np.where(np.abs(values) < 0.001, moved(rng, old, 0.3, 9), old)
+    yield old, of_small
+    yield old, np.where(np.arange(old.size) // UNIT == 1, of_small, old)  # in no unit of a table
+
+
+def bits_as(dtype: str, values: NDArray[Any]) -> NDArray[Any]:
+    """The bits of values, uint16 or uint32."""
+    if dtype == "F16":
+        return values.astype(np.float16).view(np.uint16)
+    words = values.astype(np.float32).view(np.uint32)
+    return words if dtype == "F32" else (words >> 16).astype(np.uint16)
+
+
+def moved(rng: np.random.Generator, old: NDArray[Any], share: float, far: int) -> NDArray[Any]:
+    """Bits where a share of the elements moves by up to so many steps."""
+    steps = rng.integers(1, far + 1, old.size) * rng.choice((-1, 1), old.size)
+    return old + np.where(rng.random(old.size) < share, steps, 0).astype(old.dtype)
+
+
+def tied(seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Steps for which two numbers of classes of runs promise the same bits, but for rounding."""
+    rng = np.random.default_rng(seed)
+    old = rng.integers(2**29, 2**30, 4000, dtype=np.uint32)
+    old[9] = 0
+    changes = rng.random(old.size) < 0.77
+    new = old + changes * rng.choice([1, 2, 3, -1, -2, -3], old.size).astype(np.uint32)
+    new[9] = 2**32 - 1  # so far that nearly all symbols are in the table
+    return old, new

@@ -30,6 +30,8 @@ class FilesPlayer {
     /** @type {number | null} */
     this.followed = null;
     this.byWorth = false;
+    /** @type {number | null} a budget that took the place of one that held no change in some step */
+    this.raised = null;
     this.messages = 0; // from the page, without "drawn"
     this.working = false;
     this.isDue = false; // whether it will go on once messages have been read
@@ -87,6 +89,7 @@ class FilesPlayer {
 
   /** @param {Partial<Setting>} change */
   use(change) {
+    this.problem = "";
     Object.assign(this.setting, change);
     this.series?.use(this.setting);
   }
@@ -144,7 +147,7 @@ class FilesPlayer {
       isTrial: false,
       byWorth: this.byWorth,
       worth: null,
-      raised: series.tracker.leastBudget ? setting.budget : null,
+      raised: this.raised === setting.budget ? this.raised : null,
       playing: false,
       coders: this.coders,
       sizes,
@@ -191,6 +194,7 @@ class FilesPlayer {
       weight: filesWeight(view),
       loss: restFacts(view.series, view.checkpoint.step),
       examples: tensorsFacts(view),
+      gaps: gapsFacts(view.series, view.checkpoint.step),
     };
   }
 
@@ -201,30 +205,52 @@ class FilesPlayer {
     const isLarge = series.n > MOST_AT_ONCE;
     this.working = true;
     if (!series.isSaved) {
-      series.advance();
+      this.advance(series);
       if (!series.isSaved && isLarge && this.setting.coder === "context") this.report(`Saving file ${series.steps.length + 2} of ${series.length + 1} …`);
       // Bytes and distance come first: the other pictures take as long again.
       if (series.isSaved && isLarge) this.answer({ headline: filesHeadline(series, this.shown), loss: restFacts(series, this.shown) });
       return this.goOn();
     }
     const view = /** @type {FilesView} */ (this.view());
-    const { sizes } = view;
-    const missing = sizes && this.coders.find(({ name }) => !(name in sizes));
+    const measure = this.unmeasured(view);
     this.progress = "";
-    this.working = Boolean(missing);
+    this.working = Boolean(measure);
     this.answer(this.pictures(view));
-    if (sizes && missing) {
-      this.goOn(() => (sizes[missing.name] = sizeWith(/** @type {Coder} */ (missing.name), { ...view.checkpoint, matrices: view.matrices }, view.setting)));
-    }
+    if (measure) this.goOn(measure);
   }
 
-  /** Work on once messages have been read. @param {() => void} [before] */
+  /** Save the next state; in another setting if this one cannot. @param {Series} series */
+  advance(series) {
+    try {
+      series.advance();
+    } catch (error) {
+      if (!(error instanceof RangeError) || !series.isInSteps) throw error;
+      const { name } = series.states[series.steps.length + 1];
+      this.use(bitsOfButton("2"));
+      this.problem = `Equal steps cannot express how ${name} changes: the page shows x = 2 instead.`;
+    }
+    const { leastBudget } = series.tracker;
+    if (leastBudget) this.use({ budget: (this.raised = leastBudget) });
+  }
+
+  /** Measures the next of what is shown and not known yet; null if all is. @param {FilesView} view @returns {(() => void | Promise<void>) | null} */
+  unmeasured({ series, checkpoint, matrices, setting, sizes }) {
+    const coder = sizes && this.coders.find(({ name }) => !(name in sizes));
+    if (sizes && coder) return () => void (sizes[coder.name] = sizeWith(/** @type {Coder} */ (coder.name), { ...checkpoint, matrices }, setting));
+    const { step } = checkpoint;
+    const [exact, before, after] = [series.exactOf(step), series.states[step - 1], series.states[step]];
+    if (exact.residual === null) return () => void (exact.residual = exactNbytes(before, after));
+    if (exact.deflated === null) return async () => void (exact.deflated = await deflatedNbytes(before, after));
+    return null;
+  }
+
+  /** Work on once messages have been read. @param {() => void | Promise<void>} [before] */
   goOn(before) {
     if (this.isDue) return;
     this.isDue = true;
-    later(() => {
+    later(async () => {
       this.isDue = false;
-      before?.();
+      await before?.();
       this.work();
     }, 0);
   }

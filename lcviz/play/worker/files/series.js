@@ -14,6 +14,13 @@
 /** @typedef {Step & { delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array }} ShownStep */
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
+const HEADER_NBYTES = 179; // of a delta's header and its row, without numbers that differ in length
+
+/** Bytes of a record's header that a budget pays for, as codec.record.header_nbytes. @param {number} budget @param {number} n values @param {string} name of the file */
+function budgetedHeader(budget, n, name) {
+  const step = name.match(/\d+/g)?.at(-1) ?? "0";
+  return HEADER_NBYTES + String(budget).length + String(Number(step)).length + 2 * String(Math.floor(4 * n * budget)).length;
+}
 
 /** States in files, and their chain in a setting. States stay as they are in their files until one is saved or shown. */
 class Series {
@@ -33,6 +40,8 @@ class Series {
     this.newest = null;
     /** @type {number[]} what was trained up to each step, as a sum of squares */
     this.trained = [];
+    /** @type {Exact[]} what each step takes without loss, where it is known */
+    this.exact = [];
   }
 
   /** Save all states in another setting; `advance` does the work. @param {Setting} setting */
@@ -53,11 +62,19 @@ class Series {
     return this.steps.length === this.length;
   }
 
+  /** Whether a distance or a budget chooses equal steps. */
+  get isInSteps() {
+    const { distance, budget } = this.tracker.setting;
+    return distance !== null || budget !== null;
+  }
+
   /** Save the next state. */
   advance() {
     const i = this.steps.length;
     const live = weightsOf(this.states[i + 1]);
     const before = i === this.length - 1 ? this.tracker.track.slice() : null; // the last step is shown first
+    const { budget } = this.tracker.setting;
+    if (budget !== null) this.tracker.headerNbytes = budgetedHeader(budget, this.n, this.states[i + 1].name);
     const { delta, quantized, encoded, changed } = this.tracker.step(live, this.last);
     const codes = quantized.levels.length > 256 ? quantized.codes : new Uint8Array(quantized.codes);
     const left = squaresBetween(live, this.tracker.track);
@@ -77,6 +94,11 @@ class Series {
     const after = before.slice();
     move(after, this.steps[i].quantized);
     return { ...this.steps[i], delta, before, live, after };
+  }
+
+  /** What a step takes without loss. @param {number} step from 1 on */
+  exactOf(step) {
+    return (this.exact[step] ??= changesOfBits(this.states[step - 1], this.states[step]));
   }
 
   /** A value in every file, and in the track after it. @param {number} at its index @returns {[number, number][]} */

@@ -74,3 +74,31 @@ function tableNbytes(lengths) {
   }
   return Math.ceil(bits / 8);
 }
+
+/**
+ * The binary logarithm by atanh's series, the same bits as the codec's: on a tie the last ones may choose a code.
+ * @param {number} v from 1 on, below 2^32
+ */
+function binaryLogarithm(v) {
+  let exponent = 32 - Math.clz32(v);
+  if (v / 2 ** exponent < Math.SQRT1_2) exponent -= 1;
+  const fraction = v / 2 ** exponent;
+  const ratio = (fraction - 1) / (fraction + 1);
+  let sum = 0;
+  for (let k = 21; k > 0; k -= 2) sum = sum * ratio * ratio + 1 / k;
+  return exponent + (2 / Math.LN2) * ratio * sum;
+}
+
+/** The sum of numbers, in the order in which numpy adds them: the same bits. @param {number[]} values @returns {number} */
+function sumInPairs(values) {
+  const n = values.length;
+  if (n > 128) {
+    const half = (n >> 4) << 3;
+    return sumInPairs(values.slice(0, half)) + sumInPairs(values.slice(half));
+  }
+  const end = n - (n % 8);
+  const lanes = new Float64Array(8);
+  for (let i = 0; i < end; i++) lanes[i % 8] += values[i];
+  const [a, b, c, d, e, f, g, h] = lanes;
+  return values.slice(end).reduce((sum, value) => sum + value, a + b + (c + d) + (e + f + (g + h)));
+}

@@ -113,14 +113,17 @@ function bitsOfTokens(table, n) {
   return Uint8Array.from({ length: n * CLASSES_OF_RUNS }, (_, i) => (lengthOfToken(table, Math.floor(i / CLASSES_OF_RUNS), i % CLASSES_OF_RUNS) || escaped) + extraBits(i % CLASSES_OF_RUNS));
 }
 
+/** Bits of tokens. @param {Uint32Array} counts how often each occurs @param {Uint8Array | Int16Array} bitsOf each */
+function bitsOfCounts(counts, bitsOf) {
+  let bits = 0;
+  for (let i = 0; i < counts.length; i++) if (counts[i]) bits += counts[i] * bitsOf[i];
+  return bits;
+}
+
 /** @param {Uint32Array[]} byStream tokens @param {CodeTable} table of runs @param {number} n the number of symbols */
 function bitsOfStreams(byStream, table, n) {
   const bitsOf = bitsOfTokens(table, n);
-  return byStream.map((counts) => {
-    let bits = 0;
-    for (let i = 0; i < counts.length; i++) if (counts[i]) bits += counts[i] * bitsOf[i];
-    return bits;
-  });
+  return byStream.map((counts) => bitsOfCounts(counts, bitsOf));
 }
 
 /**

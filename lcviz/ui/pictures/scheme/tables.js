@@ -122,7 +122,7 @@ function bestClasses(tokens, most, symbolBits) {
     const end = CLASSES_OF_RUNS * Math.floor((MOST_TOKENS - 1) / classes);
     const counts = tokens.filter((count, i) => count > 0 && i < end && i % CLASSES_OF_RUNS < classes);
     const escaped = Math.max(counts.reduce((left, count) => left - count, total), 1);
-    const bits = [...counts, escaped].reduce((sum, count) => sum + count * Math.log2(Math.max(total / count, 1)), 0) + escaped * (CLASS_BITS + symbolBits);
+    const bits = sumInPairs(Array.from([...counts, escaped], (count) => count * binaryLogarithm(Math.max(total / count, 1)))) + escaped * (CLASS_BITS + symbolBits);
     if (bits < fewest) [best, fewest] = [classes, bits];
   }
   return best;
