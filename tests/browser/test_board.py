@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from safetensors.numpy import save_file
+
 from lcviz.play.one_file import play_html
 from tests.browser.states import PATIENCE, MakeTab, drawn, expecting, sheets
 
@@ -42,6 +45,31 @@ def test_live_has_the_numbers_of_the_file(tab: MakeTab, browser: Browser, tmp_pa
             assert {"checkpoint-bytes", f"{tried}run-bytes", "live-loss"} <= live.keys()
             crash = "crash-cost" if button == "2" else "whole-run-crash-cost"
             assert crash in live
+    visitor.check()
+
+
+def test_files_of_one_s_own_on_live(tab: MakeTab, tmp_path: Path) -> None:
+    """They are read in the browser; the example and the sidebar stay as they are."""
+    rng, paths = np.random.default_rng(0), []
+    for step in (9, 10):
+        paths.append(tmp_path / f"step-{step}.safetensors")
+        save_file({"a": rng.normal(size=(30, 40)).astype(np.float32)}, paths[-1])
+    visitor = tab(width=1280).open("/")
+    page = visitor.page
+    drawn(page)
+    page.get_by_role("tab", name="Your files").click()
+    expecting(page.get_by_role("tab", name="Back to the example")).to_be_focused()
+    page.locator("#file-input").set_input_files(paths)
+    expecting(page.locator("[data-place=headline]")).to_contain_text("step-9 → step-10")
+    drawn(page)
+    page.get_by_role("button", name="3", exact=True).click()
+    expecting(page.locator("#lines")).to_contain_text("bits=3")
+    drawn(page)
+    page.get_by_role("tab", name="Back to the example").click()
+    expecting(page.get_by_role("button", name="Start live training")).to_be_enabled()
+    drawn(page)
+    pressed = page.locator("[data-place=buckets]").get_by_role("button", pressed=True)
+    assert pressed.all_inner_texts() == ["2", "values"]
     visitor.check()
 
 

@@ -460,6 +460,14 @@ def test_files_of_one_s_own(opened: Callable[..., Page], tmp_path: Path) -> None
     groups = [tracker.step(state).groups[0] for state in later]
     assert in_checkpoint(page) == 6 + groups[-1].encoded.nbytes
     expect(page.locator("#lines")).to_contain_text('codec.Checkpointer("run.lcc", bits=2)')
+    expect(page.locator(".sizes")).to_contain_text("the codec’s residual")
+    rate = page.get_by_role("slider", name="Learning rate")
+    expect(told(page, "gaps")).to_contain_text("At 1e−5 it would change 100 %")
+    rate.focus()
+    for _ in range(2):
+        rate.press("PageDown")
+    expect(rate).to_have_attribute("aria-valuetext", "1e−7")
+    expect(told(page, "gaps")).not_to_contain_text("would change 100 %")
     page.locator("#step").fill("2")
     drawn(page)
     assert in_checkpoint(page) == 6 + groups[0].encoded.nbytes

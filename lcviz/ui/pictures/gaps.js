@@ -1,5 +1,5 @@
-// Sizes without loss, and the weights by the gap to the next value of their type: how many an update of
-// a size changes. The size can be dragged.
+// Sizes without loss, and the weights by the gap to the next value of their type: how many a step of
+// Adam changes. The learning rate can be dragged.
 
 const HIGH = 92; // pixels, of the longest bar
 const TOP = 26;
@@ -8,9 +8,9 @@ const DECADE = 10; // steps of a key
 export default function (component) {
   const { text, body, figure } = frame(component);
   const { data } = component;
-  const [sizes, svg] = built(body, () => [make("div", { class: "sizes" }), layers("bars", "rings", "axis", "line"), make("p", { class: "about" }, "Solid: would change with this update. Ring: has changed. Below: gap to the next value."), make("style", {}, STYLE)]);
+  const [sizes, svg] = built(body, () => [make("div", { class: "sizes" }), layers("bars", "rings", "axis", "line"), make("p", { class: "about" }, "Solid: would change in a step. Ring: has changed between the files. Below: how far the next value is."), make("style", {}, STYLE)]);
   body.again = () => {
-    const now = body.update ? said({ ...data, update: body.update }) : data;
+    const now = body.rate ? said({ ...data, rate: body.rate }) : data;
     write(text, now.text, now.terms);
     announce(figure, `${now.title}. ${now.text}`);
     fitted(body, (width) => drawGaps(svg, body, now, width));
@@ -30,7 +30,7 @@ export default function (component) {
   body.again();
 }
 
-function drawGaps(svg, body, { bars, update }, width) {
+function drawGaps(svg, body, { bars, rate }, width) {
   const [low, high] = [Math.min(bars[0].gap, -24), Math.max(bars.at(-1).gap, -6)];
   const step = (width - 8) / (high - low + 1);
   const x = (exponent) => 4 + (exponent - low + 0.5) * step;
@@ -51,7 +51,7 @@ function drawGaps(svg, body, { bars, update }, width) {
     ({ gap }) => gap,
   );
   answering(body, columns, bars, {
-    say: ({ gap, count, share, own }) => [`${pluralText(count, "weight")}, ${shortText(2 ** gap)} from the next value`, `${percentText(own)} changed; ${percentText(share)} with an update of ${shortText(update)}`],
+    say: ({ gap, count, share, own }) => [`${pluralText(count, "weight")}, ${shortText(2 ** gap)} from the next value`, `${percentText(own)} changed; ${percentText(share)} in a step at ${shortText(rate)}`],
     use: () => {},
     point: () => {},
   });
@@ -73,23 +73,23 @@ function drawGaps(svg, body, { bars, update }, width) {
   );
   const [path, handle, label] = built(line, () => [
     make("path", { fill: "none", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "4 3" }),
-    make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Size of an update", style: "cursor: ew-resize" }),
+    make("circle", { class: "handle", r: 7, fill: "var(--ink)", tabindex: 0, role: "slider", "aria-label": "Learning rate", style: "cursor: ew-resize" }),
     make("text", { class: "slots" }),
   ]);
-  const at = x(Math.log2(update));
+  const at = x(Math.log2(rate));
   set(path, { d: `M${at} 10V${floor}` });
-  const range = { "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": Math.log2(update).toFixed(2) };
-  set(handle, { cx: at, cy: 10, "aria-valuetext": shortText(update), ...range });
+  const range = { "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": Math.log2(rate).toFixed(2) };
+  set(handle, { cx: at, cy: 10, "aria-valuetext": shortText(rate), ...range });
   const right = at < width * 0.6;
-  label.replaceChildren(make("tspan", { class: "drag" }, "drag · "), `an update of ${shortText(update)}`);
+  label.replaceChildren(make("tspan", { class: "drag" }, "drag · "), `learning rate ${shortText(rate)}`);
   set(label, { x: at + (right ? 12 : -12), y: 14, "text-anchor": right ? "start" : "end" });
   const use = (exponent) => {
-    body.update = 2 ** Math.min(Math.max(exponent, low), high);
+    body.rate = 2 ** Math.min(Math.max(exponent, low), high);
     body.again();
   };
   const move = ({ clientX }) => {
     const box = svg.getBoundingClientRect();
     use(low - 0.5 + ((clientX - box.left) * (width / box.width) - 4) / step);
   };
-  draggable(handle, { begin: () => {}, move, end: () => {}, by: (steps) => use(Math.log2(update) + (steps * Math.log2(10)) / DECADE) });
+  draggable(handle, { begin: () => {}, move, end: () => {}, by: (steps) => use(Math.log2(rate) + (steps * Math.log2(10)) / DECADE) });
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,12 @@ EXACT = """async ([coders, paths]) => {
         await deflatedNbytes(before, after),
         changesOfBits(before, after),
     ]));
+}"""
+UNEXPRESSED = """async ([coders, paths]) => {
+    const player = await opened(coders, paths);
+    player.use({ distance: 1e-9 });
+    while (!player.series.isSaved) player.advance(player.series);
+    return [player.problem, player.setting];
 }"""
 PROBLEM = """async ([coders, good, bad]) => {
     const player = await opened(coders, good);
@@ -255,6 +262,42 @@ def test_the_pictures_tell_what_a_setting_keeps_and_leaves(tmp_path: Path) -> No
         4,
         pytest.approx(float(track[name][place]), abs=1e-9),
     ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mantissa"), [(torch.float32, 23), (torch.bfloat16, 7), (torch.float16, 10)]
+)
+def test_which_bits_change_by_the_gap_to_the_next_value(
+    tmp_path: Path, dtype: torch.dtype, mantissa: int
+) -> None:
+    paths = series(tmp_path, 3, (dtype,), 2)
+    drawn = asked(DRAWN, paths, {}, [])
+    names = "a.weight", "b.bias", "b.weight"
+    old, new = (
+        torch.cat([state[name].flatten() for name in names]) for state in map(load_file, paths)
+    )
+    bits = torch.int32 if dtype == torch.float32 else torch.int16
+    differ = old.view(bits) ^ new.view(bits)
+    changes = (differ != 0).numpy()
+    least = -14 if dtype == torch.float16 else -126
+    exponents = np.maximum(np.floor(np.log2(np.abs(old.double().numpy()))), least) - mantissa
+    gaps, counts = np.unique(exponents.astype(int), return_counts=True)
+    changed = [changes[exponents == gap].sum() for gap in gaps]
+    assert drawn["facts"]["gaps"]["gaps"] == list(map(list, zip(gaps, counts, changed)))
+    text = f"{100 * changes.mean():.2f} % of the weights".replace("100.00", "100")
+    assert text in drawn["words"]["gaps"]
+    moved = 100 * (np.minimum(1e-5 / 2.0**gaps, 1) * counts).sum() / old.numel()
+    expected = f"At 1e−5 it would change {moved:.2f} %:".replace("100.00", "100")
+    assert expected in drawn["words"]["gaps"]
+    ((_, deflated, _),) = asked(EXACT, paths)
+    assert deflated == pytest.approx(len(zlib.compress(differ.numpy().tobytes())), rel=0.05)
+
+
+def test_a_distance_that_no_equal_steps_leave(tmp_path: Path) -> None:
+    paths = series(tmp_path, 0, (torch.float32,), 2)
+    problem, setting = asked(UNEXPRESSED, paths)
+    assert problem.startswith("Equal steps cannot express how step-10.safetensors changes")
+    assert (setting["x"], setting["distance"]) == (2, None)
 
 
 def lossy(path: str) -> dict[str, Any]:

@@ -44,13 +44,13 @@ class FilesPlayer {
     const training = new Training(train, 0);
     /** @type {Tensor[]} */
     const tensors = [
-      { name: TENSOR, dtype: "F32", shape: [CLASSES, PIXELS], n: N_WEIGHTS, begin: 0, offset: 0 },
+      { name: TENSOR, dtype: "BF16", shape: [CLASSES, PIXELS], n: N_WEIGHTS, begin: 0, offset: 0 },
       { name: "linear.bias", dtype: "F32", shape: [CLASSES], n: CLASSES, begin: N_WEIGHTS, offset: 0 },
     ];
     const states = [];
     for (let t = 1; t <= Math.max(...EXAMPLE_STEPS); t++) {
       training.iterate(t);
-      const values = [training.parameters.slice(0, N_WEIGHTS), training.parameters.slice(N_WEIGHTS)];
+      const values = [roundedToBfloat16(training.parameters.subarray(0, N_WEIGHTS)), training.parameters.slice(N_WEIGHTS)];
       if (EXAMPLE_STEPS.includes(t)) states.push({ name: `step-${t}.safetensors`, tensors, exact: [], values });
     }
     this.series = new Series(states);

@@ -146,6 +146,9 @@ function weightsOf({ tensors, values }) {
   return weights;
 }
 
+/** The bits of bfloat16 that are nearest to finite values; of two, the even ones. @param {Float32Array} values */
+const roundedToBfloat16 = (values) => Uint16Array.from(bitsOfValues(values), (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16);
+
 const NUMBERED = new Intl.Collator("en", { numeric: true }); // puts 9 before 10
 
 /** The order of file names: step-9 before step-10. @param {{ name: string }} one @param {{ name: string }} other */

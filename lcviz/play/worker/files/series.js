@@ -35,6 +35,7 @@ class Series {
     /** @type {Step[]} */
     this.steps = [];
     this.tracker = new Tracker(this.first, FILES_SETTING, this.matrices);
+    /** @type {Float32Array | null} the weights before, where the next step needs them */
     this.last = this.first;
     /** @type {ShownStep | null} the last one, once it is saved */
     this.newest = null;
@@ -80,7 +81,7 @@ class Series {
     const left = squaresBetween(live, this.tracker.track);
     this.trained[i] ??= squaresBetween(live, this.first);
     this.steps.push({ quantized: { ...quantized, codes }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
-    this.last = live;
+    this.last = this.tracker.setting.carries ? null : live;
     this.newest = before && { ...this.steps[i], delta, before, live, after: this.tracker.track };
   }
 

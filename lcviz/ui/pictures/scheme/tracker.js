@@ -41,7 +41,7 @@ class Tracker {
   /**
    * Save a checkpoint. The track moves.
    * @param {Float32Array} weights
-   * @param {Float32Array} last those of the checkpoint before
+   * @param {Float32Array | null} last those of the checkpoint before; only needed if what is left out is lost
    * @returns {Saved}
    */
   step(weights, last) {
