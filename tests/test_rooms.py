@@ -1,4 +1,4 @@
-"""Every package says what its modules are, in the order in which to read them, and is whole."""
+"""Every package says what its modules are, in the order to read them in; its wheel has all files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_there_are_maps() -> None:
 
 
 @pytest.mark.parametrize("package", ["codec", "lcviz"])
-def test_the_wheel_has_every_file_that_is_no_code(package: str) -> None:
+def test_the_wheel_has_every_file_that_is_not_code(package: str) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folder = ROOT / package
     packed = {path for glob in settings["package-data"][package] for path in folder.glob(glob)}

@@ -18,7 +18,7 @@ MODULES = (
     *("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors", "gaps"),
 )
 _FOLDER = Path(__file__).parent
-# Comments, which have lines of their own, and indentation: a fifteenth of the page.
+# Comments on lines of their own, and indentation: together a fifteenth of the page.
 _UNREAD = re.compile(r"^ *(/\*\*.*?\*/\n|//[^\n]*\n)|^ +", re.DOTALL | re.MULTILINE)
 
 

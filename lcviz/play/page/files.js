@@ -26,7 +26,7 @@ function drawFiles() {
   }
   const left = exact ? ` Stored exactly, and not counted: ${pluralText(exact, "tensor")} (tiny, of other types, or batch norm statistics).` : "";
   const sizes = " Sizes are without the header of a record, about 0.2 kB.";
-  find("files-about").textContent = (isExample ? "To begin with: a small training, saved at four iterations, its matrix in bfloat16." : `${names.length} files, in the order of the numbers in their names.`) + left + sizes;
+  find("files-about").textContent = (isExample ? "An example: a small training, saved at four iterations, with its weight matrix in bfloat16." : `${names.length} files, in the order of the numbers in their names.`) + left + sizes;
   find("lines").textContent = linesOf(setting);
 }
 

@@ -3,12 +3,12 @@
 
 const HIGH = 92; // pixels, of the longest bar
 const TOP = 26;
-const DECADE = 10; // steps of a key
+const DECADE = 10; // presses of a key for a tenfold rate
 
 export default function (component) {
   const { text, body, figure } = frame(component);
   const { data } = component;
-  const [sizes, svg] = built(body, () => [make("div", { class: "sizes" }), layers("bars", "rings", "axis", "line"), make("p", { class: "about" }, "Solid: would change in a step. Ring: has changed between the files. Below: how far the next value is."), make("style", {}, STYLE)]);
+  const [sizes, svg] = built(body, () => [make("div", { class: "sizes" }), layers("bars", "rings", "axis", "line"), make("p", { class: "about" }, "Pale: all weights. Solid: would change in one step of Adam. Ring: changed between the files, in all steps. Axis: gap to the next value."), make("style", {}, STYLE)]);
   body.again = () => {
     const now = body.rate ? said({ ...data, rate: body.rate }) : data;
     write(text, now.text, now.terms);
@@ -32,8 +32,8 @@ export default function (component) {
 
 function drawGaps(svg, body, { bars, rate }, width) {
   const [low, high] = [Math.min(bars[0].gap, -24), Math.max(bars.at(-1).gap, -6)];
-  const step = (width - 8) / (high - low + 1);
-  const x = (exponent) => 4 + (exponent - low + 0.5) * step;
+  const column = (width - 8) / (high - low + 1);
+  const x = (exponent) => 4 + (exponent - low + 0.5) * column;
   const floor = TOP + HIGH;
   set(svg, { viewBox: `0 0 ${width} ${floor + 18}`, height: floor + 18 });
   const most = Math.max(...bars.map(({ count }) => count));
@@ -44,7 +44,7 @@ function drawGaps(svg, body, { bars, rate }, width) {
     () => make("g", {}, make("rect", { fill: "var(--kept)", opacity: 0.25 }), make("rect", { fill: "var(--kept)" })),
     (group, { gap, count, share }) => {
       const tall = (HIGH * count) / most;
-      const place = { x: x(gap) - 0.42 * step, width: 0.84 * step };
+      const place = { x: x(gap) - 0.42 * column, width: 0.84 * column };
       set(group.children[0], { ...place, y: floor - tall, height: tall });
       set(group.children[1], { ...place, y: floor - share * tall, height: share * tall });
     },
@@ -61,7 +61,7 @@ function drawGaps(svg, body, { bars, rate }, width) {
     () => make("circle", { r: 4, fill: "none", stroke: "var(--accent)", "stroke-width": 2, "pointer-events": "none" }),
     (ring, { gap, count, own }) => set(ring, { cx: x(gap), cy: floor - (own * HIGH * count) / most }),
   );
-  const every = Math.ceil(36 / step);
+  const every = Math.ceil(36 / column);
   each(
     axis,
     Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((exponent) => (exponent - low) % every === 0),
@@ -89,7 +89,7 @@ function drawGaps(svg, body, { bars, rate }, width) {
   };
   const move = ({ clientX }) => {
     const box = svg.getBoundingClientRect();
-    use(low - 0.5 + ((clientX - box.left) * (width / box.width) - 4) / step);
+    use(low - 0.5 + ((clientX - box.left) * (width / box.width) - 4) / column);
   };
   draggable(handle, { begin: () => {}, move, end: () => {}, by: (steps) => use(Math.log2(rate) + (steps * Math.log2(10)) / DECADE) });
 }

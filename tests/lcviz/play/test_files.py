@@ -49,9 +49,9 @@ EXACT = """async ([coders, paths]) => {
     const { series } = await opened(coders, paths);
     const pairs = series.states.slice(1).map((state, i) => [series.states[i], state]);
     return Promise.all(pairs.map(async ([before, after]) => [
-        exactNbytes(before, after),
+        residualsNbytes(before, after),
         await deflatedNbytes(before, after),
-        changesOfBits(before, after),
+        changesByGap(before, after),
     ]));
 }"""
 UNEXPRESSED = """async ([coders, paths]) => {
@@ -267,7 +267,7 @@ def test_the_pictures_tell_what_a_setting_keeps_and_leaves(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("dtype", "mantissa"), [(torch.float32, 23), (torch.bfloat16, 7), (torch.float16, 10)]
 )
-def test_which_bits_change_by_the_gap_to_the_next_value(
+def test_how_many_weights_change_by_the_gap_to_the_next_value(
     tmp_path: Path, dtype: torch.dtype, mantissa: int
 ) -> None:
     paths = series(tmp_path, 3, (dtype,), 2)
@@ -287,7 +287,7 @@ def test_which_bits_change_by_the_gap_to_the_next_value(
     text = f"{100 * changes.mean():.2f} % of the weights".replace("100.00", "100")
     assert text in drawn["words"]["gaps"]
     moved = 100 * (np.minimum(1e-5 / 2.0**gaps, 1) * counts).sum() / old.numel()
-    expected = f"At 1e−5 it would change {moved:.2f} %:".replace("100.00", "100")
+    expected = f"At 1e−5 it would change {moved:.2f} % of them:".replace("100.00", "100")
     assert expected in drawn["words"]["gaps"]
     ((_, deflated, _),) = asked(EXACT, paths)
     assert deflated == pytest.approx(len(zlib.compress(differ.numpy().tobytes())), rel=0.05)
@@ -296,7 +296,7 @@ def test_which_bits_change_by_the_gap_to_the_next_value(
 def test_a_distance_that_no_equal_steps_leave(tmp_path: Path) -> None:
     paths = series(tmp_path, 0, (torch.float32,), 2)
     problem, setting = asked(UNEXPRESSED, paths)
-    assert problem.startswith("Equal steps cannot express how step-10.safetensors changes")
+    assert problem.startswith("This distance or budget does not work for step-10.safetensors:")
     assert (setting["x"], setting["distance"]) == (2, None)
 
 

@@ -1,16 +1,17 @@
-// What a step takes without loss: which bits change, as the codec's residual, and as XOR + deflate.
+// The change between two files without loss: how many weights change, and its bytes as the codec's
+// residual and as XOR + deflate.
 
 /** Of each dtype: its name, and its largest exponent. @type {Record<string, [string, number]>} */
 const FLOATS = { F32: ["float32", 255], BF16: ["bfloat16", 255], F16: ["float16", 31] };
-const XORED = 2 ** 20; // bytes that are deflated at once
+const PIECE = 2 ** 20; // bytes that are deflated at once
 
 /** @typedef {Pick<GapsFacts, "n" | "changed" | "gaps" | "residual" | "deflated">} Exact */
 
 /** The bits of the values of a tensor. @param {Float32Array | Uint16Array} values */
 const wordsOf = (values) => (values instanceof Float32Array ? bitsOfValues(values) : values);
 
-/** How many bits change, by the gap to the next value. @param {StateFile} before @param {StateFile} after @returns {Exact} */
-function changesOfBits(before, after) {
+/** How many weights change, by the gap to the next value. @param {StateFile} before @param {StateFile} after @returns {Exact} */
+function changesByGap(before, after) {
   /** @type {Map<number, [number, number, number]>} */
   const gaps = new Map();
   before.tensors.forEach(({ dtype }, t) => {
@@ -31,7 +32,7 @@ function changesOfBits(before, after) {
 }
 
 /** Bytes of all tensors that change, each as a residual or, where that is no less, whole. @param {StateFile} before @param {StateFile} after */
-function exactNbytes(before, after) {
+function residualsNbytes(before, after) {
   return before.tensors.reduce((sum, { dtype, n }, t) => {
     const [old, next] = [before, after].map(({ values }) => wordsOf(values[t]));
     if (old.every((word, i) => word === next[i])) return sum;
@@ -43,7 +44,7 @@ function exactNbytes(before, after) {
 function* xored(before, after) {
   for (const [t, { buffer, byteLength }] of before.values.entries()) {
     const [old, next] = [new Uint8Array(buffer, 0, byteLength), new Uint8Array(after.values[t].buffer)];
-    for (let at = 0; at < byteLength; at += XORED) yield old.slice(at, at + XORED).map((byte, i) => byte ^ next[at + i]);
+    for (let at = 0; at < byteLength; at += PIECE) yield old.slice(at, at + PIECE).map((byte, i) => byte ^ next[at + i]);
   }
 }
 

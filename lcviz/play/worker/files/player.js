@@ -219,7 +219,7 @@ class FilesPlayer {
     if (measure) this.goOn(measure);
   }
 
-  /** Save the next state; in another setting if this one cannot. @param {Series} series */
+  /** Save the next state. If the setting cannot, begin again with x = 2. @param {Series} series */
   advance(series) {
     try {
       series.advance();
@@ -227,19 +227,19 @@ class FilesPlayer {
       if (!(error instanceof RangeError) || !series.isInSteps) throw error;
       const { name } = series.states[series.steps.length + 1];
       this.use(bitsOfButton("2"));
-      this.problem = `Equal steps cannot express how ${name} changes: the page shows x = 2 instead.`;
+      this.problem = `This distance or budget does not work for ${name}: no equal steps express its changes. The page shows x = 2 instead.`;
     }
     const { leastBudget } = series.tracker;
     if (leastBudget) this.use({ budget: (this.raised = leastBudget) });
   }
 
-  /** Measures the next of what is shown and not known yet; null if all is. @param {FilesView} view @returns {(() => void | Promise<void>) | null} */
+  /** What measures the next size that is shown and not known yet; null if all are. @param {FilesView} view @returns {(() => void | Promise<void>) | null} */
   unmeasured({ series, checkpoint, matrices, setting, sizes }) {
     const coder = sizes && this.coders.find(({ name }) => !(name in sizes));
     if (sizes && coder) return () => void (sizes[coder.name] = sizeWith(/** @type {Coder} */ (coder.name), { ...checkpoint, matrices }, setting));
     const { step } = checkpoint;
     const [exact, before, after] = [series.exactOf(step), series.states[step - 1], series.states[step]];
-    if (exact.residual === null) return () => void (exact.residual = exactNbytes(before, after));
+    if (exact.residual === null) return () => void (exact.residual = residualsNbytes(before, after));
     if (exact.deflated === null) return async () => void (exact.deflated = await deflatedNbytes(before, after));
     return null;
   }

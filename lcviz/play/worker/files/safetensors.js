@@ -146,7 +146,7 @@ function weightsOf({ tensors, values }) {
   return weights;
 }
 
-/** The bits of bfloat16 that are nearest to finite values; of two, the even ones. @param {Float32Array} values */
+/** Finite values, rounded to the nearest bfloat16, ties to even, as bits. @param {Float32Array} values */
 const roundedToBfloat16 = (values) => Uint16Array.from(bitsOfValues(values), (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16);
 
 const NUMBERED = new Intl.Collator("en", { numeric: true }); // puts 9 before 10

@@ -14,9 +14,9 @@
 /** @typedef {Step & { delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array }} ShownStep */
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
-const HEADER_NBYTES = 179; // of a delta's header and its row, without numbers that differ in length
+const HEADER_NBYTES = 179; // of a delta's header and its row, without the numbers whose length varies
 
-/** Bytes of a record's header that a budget pays for, as codec.record.header_nbytes. @param {number} budget @param {number} n values @param {string} name of the file */
+/** Bytes of a record's header that a budget pays for, as codec.record.record.header_nbytes. @param {number} budget @param {number} n values @param {string} name of the file */
 function budgetedHeader(budget, n, name) {
   const step = name.match(/\d+/g)?.at(-1) ?? "0";
   return HEADER_NBYTES + String(budget).length + String(Number(step)).length + 2 * String(Math.floor(4 * n * budget)).length;
@@ -99,7 +99,7 @@ class Series {
 
   /** What a step takes without loss. @param {number} step from 1 on */
   exactOf(step) {
-    return (this.exact[step] ??= changesOfBits(this.states[step - 1], this.states[step]));
+    return (this.exact[step] ??= changesByGap(this.states[step - 1], this.states[step]));
   }
 
   /** A value in every file, and in the track after it. @param {number} at its index @returns {[number, number][]} */

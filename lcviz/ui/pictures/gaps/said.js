@@ -1,4 +1,4 @@
-// Which bits change from one file to the next, what it takes to store them without loss, and why a
+// How many weights change from one file to the next, what it takes to store them without loss, and why a
 // small update leaves most weights of a short type as they are.
 
 const FIRST_RATE = 1e-5;
@@ -13,12 +13,12 @@ const MOST_OUTSIDE = 0.005; // share of the weights with gaps too small to be dr
  * @property {[number, number, number][]} gaps rising: the power of two from a weight to the next value of
  * its type, how many weights have it, and how many of them changed
  * @property {number} whole bytes of all weights
- * @property {number | null} residual of what changed, as the codec stores it; null until it is measured
- * @property {number | null} deflated the same as XOR + deflate
+ * @property {number | null} residual bytes of the change as the codec's residual; null until it is measured
+ * @property {number | null} deflated bytes of the change as XOR + deflate; likewise
  * @property {number} [rate] learning rate that is tried
  */
 
-/** The share of weights with a gap that a step of Adam changes, whose float32 copies lie anywhere between two values. @param {number} rate @param {number} gap */
+/** Of the weights with this gap, the share that one step of Adam changes, if their float32 copies lie evenly between neighbouring values. @param {number} rate @param {number} gap */
 const shareMoved = (rate, gap) => Math.min(rate / 2 ** gap, 1);
 
 /** A rate, a gap or a weight in short. @param {number} value */
@@ -40,8 +40,8 @@ SAYS.gaps = (/** @type {GapsFacts} */ facts) => {
   return {
     title: "Without loss",
     number: 6,
-    about: `all bits of ${files[1]}`,
-    text: `${percentText(changed / n)} of the weights have other bits than in ${files[0]}. A step of Adam moves a weight by about the learning rate. At ${shortText(rate)} it would change ${percentText(moved / n)}: rounding to ${enumerated(types)} takes back what does not reach the next value. The larger a weight, the further away that is.`,
+    about: `from ${files[0]} to ${files[1]}, every bit kept`,
+    text: `${percentText(changed / n)} of the weights have other bits than in ${files[0]}. One step of Adam moves a weight by about the learning rate. At ${shortText(rate)} it would change ${percentText(moved / n)} of them: rounding to ${enumerated(types)} may undo what is less than the gap to the next value. Larger weights have larger gaps.`,
     rate,
     bars: gaps.map(([gap, count, own]) => ({ gap, count, share: shareMoved(rate, gap), own: own / count })),
     sizes: [["the file’s weights", whole], ["XOR + deflate", deflated], ["the codec’s residual", residual]].map(([name, nbytes]) => ({ name, share: Number(nbytes ?? 0) / whole, text: measured(/** @type {number | null} */ (nbytes)) })),

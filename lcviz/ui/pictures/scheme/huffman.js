@@ -76,7 +76,7 @@ function tableNbytes(lengths) {
 }
 
 /**
- * The binary logarithm by atanh's series, the same bits as the codec's: on a tie the last ones may choose a code.
+ * The binary logarithm by atanh's series, the same bits as the codec's: the last ones can decide a tie between two codes.
  * @param {number} v from 1 on, below 2^32
  */
 function binaryLogarithm(v) {

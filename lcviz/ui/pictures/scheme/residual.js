@@ -10,7 +10,7 @@ const MOST_CONTEXTS = 3;
 const CONTEXT_BITS = 600; // roughly what one more context costs
 const CONTEXT_NBYTES = 6; // before its table
 const COUNTED = 8; // units, at least, that are counted for the tables of a large array
-const MOST = 8; // of so many elements at most one stays: then no runs are counted
+const MOST = 8; // if less than one in so many elements stays, no runs are counted
 const ONCE = 64; // an element of a sample counts as so many; a symbol without any counts as 1
 /** Bits of the mantissa. @type {Record<string, number>} */
 const MANTISSAS = { F32: 23, BF16: 7, F16: 10 };
@@ -26,7 +26,7 @@ const MANTISSAS = { F32: 23, BF16: 7, F16: 10 };
  */
 
 /**
- * Bytes of the residual that leads from one array to the next; null if none would be smaller than the array.
+ * Bytes of the residual that leads from one array to the next; null if none would be smaller than the array, if that is small, or if a sample promises no gain.
  * @param {Uint16Array | Uint32Array} old the bits of the values
  * @param {Uint16Array | Uint32Array} next
  * @param {string} dtype "F32", "BF16" or "F16"
