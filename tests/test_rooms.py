@@ -1,4 +1,4 @@
-"""Every package says what its modules are, in the order to read them in; its wheel has all files."""
+"""Every package says what its modules are, in the order to read them; its wheel has all files."""
 
 from __future__ import annotations
 
