@@ -14,9 +14,7 @@ from string import Template
 from lcviz.ui import picture
 
 QUESTION = "What can you throw away and still restart after a crash?"
-MODULES = (
-    *("headline", "weights", "buckets", "steps", "bits", "curves", "examples", "tensors", "gaps"),
-)
+MODULES = "headline weights buckets steps bits curves examples tensors gaps"
 _FOLDER = Path(__file__).parent
 # Comments on lines of their own, and indentation: together a fifteenth of the page.
 _UNREAD = re.compile(r"^ *(/\*\*.*?\*/\n|//[^\n]*\n)|^ +", re.DOTALL | re.MULTILINE)
@@ -53,7 +51,7 @@ def script(*modules: str, links: bool, worker: bool = True) -> str:
         "const DRAW = {};",
         *(
             f"DRAW.{name} = (() => {{\n{picture.own_script(name)}\nreturn draw;\n}})();"
-            for name in (*MODULES, *modules)
+            for name in (*MODULES.split(), *modules)
         ),
         "function openBoard(ROOT, GIVEN, HOST) {",
         *map(_read, PAGE),

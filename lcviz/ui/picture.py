@@ -25,13 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "pictures"
 # The scheme in JavaScript: each file uses those before it.
-SCHEME = tuple(
-    FOLDER / "scheme" / f"{name}.js"
-    for name in (
-        *("buckets", "huffman", "runs", "tables", "steps", "contexts", "stream", "tracker"),
-        "residual",
-    )
-)
+_NAMES = "buckets huffman runs tables steps contexts stream tracker residual"
+SCHEME = tuple(FOLDER / "scheme" / f"{name}.js" for name in _NAMES.split())
 SCHEME_OF = {"learn": SCHEME[:1]}  # what a module uses of it
 # What the glossary explains in titles, and in the texts that SAYS makes.
 TITLES = ("Size", "δ", "Buckets", "Equal steps", "Bits", "One weight", "Loss", "Reads", "Race back")
