@@ -34,6 +34,7 @@ def test_it_is_used_on_live(tab: MakeTab) -> None:
     visitor = tab().open("/tune")
     page, expecting = visitor.page, visitor.expecting
     title = visitor.title(re.compile("^Tune: budget .+ meets the limit"))
+    visitor.settled()  # a click while the script runs may be lost
     budget = re.search(r"budget ([\d.]+)", title.inner_text())
     assert budget
     page.get_by_role("button", name="Use it on Live").click()

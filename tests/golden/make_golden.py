@@ -455,7 +455,7 @@ def context(
 
 
 def write_gradients(path: Path) -> None:
-    """Five records of AdamW. Another version of torch may round otherwise, and so write others."""
+    """Five records of SGD: AdamW's square roots, by MKL, have last bits of a processor's own."""
     import torch
 
     from codec.rerun import GradientCheckpointer
@@ -466,7 +466,7 @@ def write_gradients(path: Path) -> None:
         return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
 
     parameters = {"w": torch.nn.Parameter(drawn(24, 24)), "b": torch.nn.Parameter(drawn(7))}
-    optimizer = torch.optim.AdamW(parameters.values(), 0.01, foreach=False)
+    optimizer = torch.optim.SGD(parameters.values(), 0.01, momentum=0.9, foreach=False)
     with GradientCheckpointer(path, optimizer) as checkpoints:
         for step, n in enumerate((1, 1, 1, 2, 2)):
             for _ in range(n):

@@ -675,7 +675,7 @@ def test_the_golden_chain_restores() -> None:
 
 def restore_golden(path: str) -> None:
     parameters = [nn.Parameter(torch.zeros(24, 24)), nn.Parameter(torch.zeros(7))]
-    optimizer = torch.optim.AdamW(parameters, 0.01, foreach=False)
+    optimizer = torch.optim.SGD(parameters, 0.01, momentum=0.9, foreach=False)
     for step in range(5):
         state = restore(path, optimizer, step)
         assert state["done"] == step
