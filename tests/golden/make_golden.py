@@ -39,7 +39,7 @@ from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-os.environ["ATEN_CPU_CAPABILITY"] = "default"  # bits that torch gives on every processor
+os.environ["ATEN_CPU_CAPABILITY"] = "default"  # the same on every processor, but for square roots
 
 import numpy as np  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
