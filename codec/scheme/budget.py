@@ -43,6 +43,7 @@ USED = 0.975  # share of the limit from which on the search for a step size ends
 EXCESS = 1.012  # usual ratio of an alphabet's bytes to the estimate
 AIM = 0.992  # share of the limit that the next step size is chosen for
 CLOSE = 1.0005  # step sizes of a smaller ratio are not worth another pass
+BLENDED = 1.1  # the same where blocks of both can fill the limit
 # A size must differ by this ratio from those tried: MARGIN as a power of the interval's ratio,
 # at most MOST_MARGIN.
 MARGIN, MOST_MARGIN = 0.1, 1.01
@@ -323,7 +324,7 @@ def fit_steps(
     newest = search.newest
     if best.nbytes < USED * limit and search.n_kept_too_fine > best.n_kept:
         # No single size keeps only a part of many values of nearly equal magnitude.
-        part = fitter.fit_blend(search.too_fine, search.fitting, limit)
+        part = fitter.fit_blend(search, best.nbytes, limit)
         if best.nbytes < part.nbytes <= limit:
             return part
         newest = part  # it now has the survivors' memory
@@ -365,17 +366,32 @@ class _StepFitter:
             n, end = (middle, end) if fits else (n, middle - 1)
         return self.fit(size, n)
 
-    def fit_blend(self, size: float, other: float, limit: float) -> Fitted:
-        """Steps of this size in as many of the first blocks as fit.
+    def fit_blend(self, search: _Search, fewest: int, limit: float) -> Fitted:
+        """Steps of the size that is too fine, in about as many of the first blocks as fit.
 
-        In the blocks after them, only changes that would be a step of size ``other``.
+        In the blocks after them, only changes that would be a step of the size that fits. Its
+        ``fewest`` bytes and the others grow about evenly with the blocks: the next number to try
+        lies on a line between them. Every third one is halfway: no line ever takes long.
         """
+
+        def blend(n: int) -> Fitted:
+            return self.fit(search.too_fine, end=BLOCK * n, other=search.fitting)
+
         n_fine, n_too_many = 0, -(-self.quantize.segments.n // BLOCK)
+        most, n_tried = search.nbytes_too_fine, 0
         while n_fine + 1 < n_too_many:
-            middle = (n_fine + n_too_many) // 2
-            fits = self.fit(size, end=BLOCK * middle, other=other).nbytes <= limit
-            n_fine, n_too_many = (middle, n_too_many) if fits else (n_fine, middle)
-        return self.fit(size, end=BLOCK * n_fine, other=other)
+            n_tried += 1
+            share = 0.5 if n_tried % 3 == 0 else (AIM * limit - fewest) / (most - fewest)
+            between = n_too_many - n_fine
+            middle = n_fine + min(max(math.floor(share * between), 1), between - 1)
+            part = blend(middle)
+            if USED * limit <= part.nbytes <= limit:
+                return part
+            if part.nbytes <= limit:
+                n_fine, fewest = middle, part.nbytes
+            else:
+                n_too_many, most = middle, part.nbytes
+        return blend(n_fine)
 
 
 @dataclass
@@ -383,7 +399,8 @@ class _Search:
     """Step sizes between which the smallest that fits lies.
 
     finest, coarsest: the limits of any search. too_fine, fitting: the sizes nearest to each other
-    that were tried; 0 if there is none yet. n_kept_too_fine: the values that ``too_fine`` keeps.
+    that were tried; 0 if there is none yet. n_kept_too_fine, nbytes_too_fine: the values that
+    ``too_fine`` keeps, and its bytes.
     best: the steps of the size ``fitting``. newest: the steps that were tried last.
     """
 
@@ -392,6 +409,7 @@ class _Search:
     too_fine: float = 0.0
     fitting: float = 0.0
     n_kept_too_fine: int = 0
+    nbytes_too_fine: int = 0
     best: Fitted | None = None
     newest: Fitted | None = None
 
@@ -412,7 +430,9 @@ class _Search:
     def is_closed(self) -> bool:
         """Whether no size between those tried is worth another pass."""
         too_coarse = self.too_fine >= self.coarsest / CLOSE**2
-        return too_coarse or 0 < self.fitting <= self.too_fine * CLOSE
+        can_blend = self.best is not None and self.n_kept_too_fine > self.best.n_kept
+        ratio = BLENDED if can_blend else CLOSE
+        return too_coarse or 0 < self.fitting <= self.too_fine * ratio
 
 
 def _search(fitter: _StepFitter, magnitudes: Magnitudes, limit: float) -> _Search:
@@ -434,7 +454,8 @@ def _search(fitter: _StepFitter, magnitudes: Magnitudes, limit: float) -> _Searc
                 search.n_kept_too_fine = 0
                 break
         else:
-            search.too_fine, search.n_kept_too_fine = size, newest.n_kept
+            search.too_fine = size
+            search.n_kept_too_fine, search.nbytes_too_fine = newest.n_kept, newest.nbytes
         if search.is_closed:
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)

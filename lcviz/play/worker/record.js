@@ -9,18 +9,24 @@
  * @property {Float64Array} residual of each bucket the sum of squared distances to its level
  */
 
-/** @param {{ delta: Float32Array, quantized: Quantized }} checkpoint @returns {Dissected} */
-function dissect({ delta, quantized }) {
-  const all = quantize(delta, Infinity);
+/** @param {{ delta: Float32Array, quantized: Quantized, codes?: Uint16Array }} checkpoint codes: memory for those of all buckets @returns {Dissected} */
+function dissect({ delta, quantized, codes }) {
+  const all = quantize(delta, Infinity, codes);
   const [energy, residual] = [new Float64Array(all.buckets.length), new Float64Array(all.buckets.length)];
-  for (let i = 0; i < delta.length; i++) {
-    const [code, change] = [all.codes[i], delta[i]];
+  sumOfParts(delta.length, (from, to) => energyOfPart(delta, all, energy, residual, from, to));
+  return { all, nKept: quantized.levels.length - 1, energy, residual };
+}
+
+/** @param {Float32Array} delta @param {Quantized} all @param {Float64Array} energy @param {Float64Array} residual @param {number} from @param {number} to */
+function energyOfPart(delta, { codes, levels }, energy, residual, from, to) {
+  for (let i = from; i < to; i++) {
+    const [code, change] = [codes[i], delta[i]];
     if (code === 0) continue;
-    const rest = change - all.levels[code];
+    const rest = change - levels[code];
     energy[code - 1] += change * change;
     residual[code - 1] += rest * rest;
   }
-  return { all, nKept: quantized.levels.length - 1, energy, residual };
+  return 0;
 }
 
 /**

@@ -35,7 +35,7 @@ class Chain {
     this.setting = { ...setting };
     this.sizes = sizes;
     this.heldOut = heldOut;
-    this.tracker = new Tracker(weights, this.setting, MATRICES, sizes.header);
+    this.tracker = new Tracker(weights.slice(), this.setting, MATRICES, sizes.header);
     this.last = weights; // those of the checkpoint before
     /** @type {Checkpoint[]} */
     this.checkpoints = [];

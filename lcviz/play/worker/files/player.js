@@ -35,7 +35,7 @@ class FilesPlayer {
     this.messages = 0; // from the page, without "drawn"
     this.working = false;
     this.isDue = false; // whether it will go on once messages have been read
-    /** @type {{ series: Series, step: number, setting: Setting, checkpoint: ShownStep & { step: number }, dissected: Dissected, sizes?: Record<string, number>, place?: Place } | null} what was taken apart last */
+    /** @type {{ checkpoint: ShownStep, dissected: Dissected, sizes?: Record<string, number>, place?: Place } | null} what was taken apart last */
     this.dissected = null;
   }
 
@@ -125,13 +125,12 @@ class FilesPlayer {
   view() {
     const { series, setting, shown: step } = this;
     if (!series?.isSaved) return null;
-    const last = this.dissected;
-    if (!last || last.series !== series || last.step !== step || !sameSetting(last.setting, setting)) {
-      const checkpoint = { ...series.shown(step - 1), step };
+    const checkpoint = series.shown(step - 1);
+    if (this.dissected?.checkpoint !== checkpoint) {
       const sizes = series.n > MOST_AT_ONCE ? { [setting.coder]: checkpoint.encoded.coded } : undefined;
-      this.dissected = { series, step, setting: { ...setting }, checkpoint, dissected: dissect(checkpoint), sizes };
+      this.dissected = { checkpoint, dissected: dissect(checkpoint), sizes };
     }
-    const { checkpoint, dissected, sizes } = /** @type {NonNullable<FilesPlayer["dissected"]>} */ (this.dissected);
+    const { dissected, sizes } = this.dissected;
     const tensor = series.tensors[this.tensor];
     this.followed ??= firstWeight(checkpoint, tensor.begin, tensor.begin + tensor.n);
     return {

@@ -132,18 +132,22 @@ function floatsOfHalves() {
   return halves;
 }
 
-/** The weights of a state in float32, all tensors one after another. @param {Pick<StateFile, "tensors" | "values">} state */
-function weightsOf({ tensors, values }) {
-  const weights = new Float32Array(tensors.reduce((sum, { n }) => sum + n, 0));
+/** The weights of a state in float32, all tensors one after another. @param {Pick<StateFile, "tensors" | "values">} state @param {Float32Array} weights memory for them */
+function weightsOf({ tensors, values }, weights) {
   const words = bitsOfValues(weights);
   tensors.forEach(({ dtype, n, begin }, i) => {
     const own = values[i];
     if (dtype === "F32") return weights.set(own, begin);
-    const half = floatsOfHalves();
-    if (dtype === "F16") for (let j = 0; j < n; j++) weights[begin + j] = half[own[j]];
-    else for (let j = 0; j < n; j++) words[begin + j] = own[j] << 16;
+    sumOfParts(n, (from, to) => widenPart(own, dtype === "F16" ? floatsOfHalves() : null, weights, words, begin, from, to));
   });
   return weights;
+}
+
+/** Values of 16 bits in float32. @param {ArrayLike<number>} own @param {Float32Array | null} half every float16; null for bfloat16 @param {Float32Array} weights @param {Uint32Array} words their bits @param {number} begin @param {number} from @param {number} to */
+function widenPart(own, half, weights, words, begin, from, to) {
+  if (half) for (let j = from; j < to; j++) weights[begin + j] = half[own[j]];
+  else for (let j = from; j < to; j++) words[begin + j] = own[j] << 16;
+  return 0;
 }
 
 /** Finite values, rounded to the nearest bfloat16, ties to even, as bits. @param {Float32Array} values */

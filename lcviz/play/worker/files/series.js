@@ -11,7 +11,7 @@
  * @property {number} trained the same of what was trained since the first file
  */
 
-/** @typedef {Step & { delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array }} ShownStep */
+/** @typedef {Step & { step: number, delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array, codes: Uint16Array }} ShownStep step: its number, from 1 on. codes: memory for any */
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
 const HEADER_NBYTES = 179; // of a delta's header and its row, without the numbers whose length varies
@@ -22,36 +22,36 @@ function budgetedHeader(budget, n, name) {
   return HEADER_NBYTES + String(budget).length + String(Number(step)).length + 2 * String(Math.floor(4 * n * budget)).length;
 }
 
-/** States in files, and their chain in a setting. States stay as they are in their files until one is saved or shown. */
+/** States in files, and their chain in a setting. All steps and settings share the same memory. */
 class Series {
   /** @param {StateFile[]} states in the order of the training, at least two */
   constructor(states) {
     this.states = states;
     this.tensors = states[0].tensors;
-    this.n = this.tensors.reduce((sum, { n }) => sum + n, 0);
+    const n = this.tensors.reduce((sum, tensor) => sum + tensor.n, 0);
+    this.n = n;
     /** @type {Matrix[]} */
     this.matrices = this.tensors.map(({ shape }) => [shape[0] ?? 1, shape.slice(1).reduce((product, size) => product * size, 1)]);
-    this.first = weightsOf(states[0]);
-    /** @type {Step[]} */
-    this.steps = [];
-    this.tracker = new Tracker(this.first, FILES_SETTING, this.matrices);
-    /** @type {Float32Array | null} the weights before, where the next step needs them */
-    this.last = this.first;
-    /** @type {ShownStep | null} the last one, once it is saved */
-    this.newest = null;
+    const [live, before, delta, track] = Array.from({ length: 4 }, () => new Float32Array(n));
+    this.memory = { live, before, delta, codes: new Uint16Array(n) };
+    this.short = states.slice(1).map(() => new Uint8Array(n)); // the codes of each step, where a byte is enough
     /** @type {number[]} what was trained up to each step, as a sum of squares */
     this.trained = [];
     /** @type {Exact[]} what each step takes without loss, where it is known */
     this.exact = [];
+    /** @type {Step[]} */
+    this.steps = [];
+    /** @type {ShownStep | null} the step that memory holds */
+    this.inMemory = null;
+    this.tracker = new Tracker(weightsOf(states[0], track), { ...FILES_SETTING }, this.matrices);
   }
 
-  /** Save all states in another setting; `advance` does the work. @param {Setting} setting */
+  /** Save all states in a setting; `advance` does the work. @param {Setting} setting */
   use(setting) {
     if (sameSetting(setting, this.tracker.setting)) return;
     this.steps = [];
-    this.newest = null; // its memory is needed
-    this.tracker = new Tracker(this.first, { ...setting }, this.matrices);
-    this.last = this.first;
+    this.inMemory = null;
+    this.tracker = new Tracker(weightsOf(this.states[0], this.tracker.track), { ...setting }, this.matrices);
   }
 
   /** How many steps there are in all. */
@@ -71,30 +71,43 @@ class Series {
 
   /** Save the next state. */
   advance() {
+    const { states, tracker, memory } = this;
+    const { live, before, codes } = memory;
     const i = this.steps.length;
-    const live = weightsOf(this.states[i + 1]);
-    const before = i === this.length - 1 ? this.tracker.track.slice() : null; // the last step is shown first
-    const { budget } = this.tracker.setting;
-    if (budget !== null) this.tracker.headerNbytes = budgetedHeader(budget, this.n, this.states[i + 1].name);
-    const { delta, quantized, encoded, changed } = this.tracker.step(live, this.last);
-    const codes = quantized.levels.length > 256 ? quantized.codes : new Uint8Array(quantized.codes);
-    const left = squaresBetween(live, this.tracker.track);
-    this.trained[i] ??= squaresBetween(live, this.first);
-    this.steps.push({ quantized: { ...quantized, codes }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
-    this.last = this.tracker.setting.carries ? null : live;
-    this.newest = before && { ...this.steps[i], delta, before, live, after: this.tracker.track };
+    this.trained[i] ??= squaresBetween(weightsOf(states[i + 1], live), weightsOf(states[0], before));
+    weightsOf(states[i + 1], live);
+    if (i === this.length - 1) before.set(tracker.track); // the last step is shown first
+    const { budget } = tracker.setting;
+    if (budget !== null) tracker.headerNbytes = budgetedHeader(budget, this.n, states[i + 1].name);
+    const { quantized, encoded, changed, left } = tracker.step(live, this.lost(i), memory);
+    const short = quantized.levels.length > 256 ? codes.slice() : this.short[i];
+    if (short === this.short[i]) short.set(codes);
+    this.steps.push({ quantized: { ...quantized, codes: short }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
+    if (this.isSaved) this.hold(i);
+  }
+
+  /** The weights before a step, in the memory of its change, if what was left out of that step is lost. @param {number} i */
+  lost(i) {
+    return this.tracker.setting.carries ? null : weightsOf(this.states[i], this.memory.delta);
+  }
+
+  /** Say which step memory holds. @param {number} i */
+  hold(i) {
+    return (this.inMemory = { ...this.steps[i], ...this.memory, step: i + 1, after: this.tracker.track });
   }
 
   /** A step with all that its pictures need. @param {number} i its number, from 0 on @returns {ShownStep} */
   shown(i) {
-    if (this.newest && i === this.length - 1) return this.newest;
-    const before = this.first.slice();
+    if (this.inMemory?.step === i + 1) return this.inMemory;
+    const { states, memory } = this;
+    const { live, before, delta } = memory;
+    const { track } = this.tracker;
+    weightsOf(states[0], before);
     for (const { quantized } of this.steps.slice(0, i)) move(before, quantized);
-    const live = weightsOf(this.states[i + 1]);
-    const { delta } = changeOf(live, before, this.tracker.setting.carries ? null : weightsOf(this.states[i]));
-    const after = before.slice();
-    move(after, this.steps[i].quantized);
-    return { ...this.steps[i], delta, before, live, after };
+    changeOf(weightsOf(states[i + 1], live), before, this.lost(i), delta);
+    track.set(before);
+    move(track, this.steps[i].quantized);
+    return this.hold(i);
   }
 
   /** What a step takes without loss. @param {number} step from 1 on */
@@ -105,8 +118,8 @@ class Series {
   /** A value in every file, and in the track after it. @param {number} at its index @returns {[number, number][]} */
   valuesAt(at) {
     const t = this.tensors.findLastIndex(({ begin }) => begin <= at);
-    const one = (/** @type {StateFile} */ { values, tensors }) => weightsOf({ tensors: [{ ...tensors[t], n: 1, begin: 0 }], values: [values[t].subarray(at - tensors[t].begin, at - tensors[t].begin + 1)] })[0];
-    let track = this.first[at];
+    const one = (/** @type {StateFile} */ { values, tensors }) => weightsOf({ tensors: [{ ...tensors[t], n: 1, begin: 0 }], values: [values[t].subarray(at - tensors[t].begin, at - tensors[t].begin + 1)] }, new Float32Array(1))[0];
+    let track = one(this.states[0]);
     return [[track, track], ...this.steps.map(({ quantized: { codes, levels } }, i) => {
       if (codes[at]) track = Math.fround(track + levels[codes[at]]);
       return /** @type {[number, number]} */ ([one(this.states[i + 1]), track]);
@@ -115,9 +128,12 @@ class Series {
 }
 
 /** @param {Float32Array} one @param {Float32Array} other */
-function squaresBetween(one, other) {
+const squaresBetween = (one, other) => sumOfParts(one.length, (from, to) => squaresOfPart(one, other, from, to));
+
+/** @param {Float32Array} one @param {Float32Array} other @param {number} from @param {number} to */
+function squaresOfPart(one, other, from, to) {
   let sum = 0;
-  for (let i = 0; i < one.length; i++) {
+  for (let i = from; i < to; i++) {
     const gap = one[i] - other[i];
     sum += gap * gap;
   }

@@ -32,25 +32,28 @@ const NON_FINITE_BIN = 255; // of infinity and NaN
 /** The bits of float32 values: the same memory, read as integers. @param {Float32Array} values */
 const bitsOfValues = (values) => new Uint32Array(values.buffer, values.byteOffset, values.length);
 
+const PART = 2 ** 14; // values
+
+/**
+ * Do something with many values part by part, and add what it gives. A function that is called often is
+ * compiled well; one with a single long loop is not.
+ * @param {number} n values
+ * @param {(from: number, to: number) => number} act
+ */
+function sumOfParts(n, act) {
+  let sum = 0;
+  for (let from = 0; from < n; from += PART) sum += act(from, Math.min(from + PART, n));
+  return sum;
+}
+
 /**
  * The buckets of a change, by falling magnitude. A value of 0 is in none.
  * @param {Float32Array} delta finite values
  * @returns {ExponentBucket[]}
  */
 function bucketsOf(delta) {
-  const count = new Uint32Array(BINS);
-  const low = new Uint32Array(BINS).fill(MAGNITUDE);
-  const high = new Uint32Array(BINS);
-  const words = bitsOfValues(delta);
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i];
-    const magnitude = word & MAGNITUDE;
-    if (magnitude === 0) continue;
-    const bin = word >>> 23;
-    count[bin] += 1;
-    if (magnitude < low[bin]) low[bin] = magnitude;
-    if (magnitude > high[bin]) high[bin] = magnitude;
-  }
+  const [count, low, high] = [0, MAGNITUDE, 0].map((first) => new Uint32Array(BINS).fill(first));
+  sumOfParts(delta.length, (from, to) => binPart(bitsOfValues(delta), count, low, high, from, to));
   if (count[NON_FINITE_BIN] || count[NON_FINITE_BIN | 256]) throw new RangeError("NaN and infinity have no bucket");
   // The magnitudes are bits of float32 values.
   const [lows, highs] = [new Float32Array(low.buffer), new Float32Array(high.buffer)];
@@ -67,6 +70,20 @@ function bucketsOf(delta) {
   return buckets.sort((a, b) => b.exponent - a.exponent || sum(b) - sum(a) || a.sign - b.sign);
 }
 
+/** @param {Uint32Array} words @param {Uint32Array} count @param {Uint32Array} low @param {Uint32Array} high @param {number} from @param {number} to */
+function binPart(words, count, low, high, from, to) {
+  for (let i = from; i < to; i++) {
+    const word = words[i];
+    const magnitude = word & MAGNITUDE;
+    if (magnitude === 0) continue;
+    const bin = word >>> 23;
+    count[bin] += 1;
+    if (magnitude < low[bin]) low[bin] = magnitude;
+    if (magnitude > high[bin]) high[bin] = magnitude;
+  }
+  return 0;
+}
+
 /** How many buckets x bits promote at most; null promotes all. @param {number | null} x */
 const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
 
@@ -74,15 +91,15 @@ const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
  * Quantize a change in exponent buckets.
  * @param {Float32Array} delta finite values
  * @param {number} most buckets that are kept
+ * @param {Uint16Array} [codes] memory for the codes
  * @returns {Quantized}
  */
-function quantize(delta, most) {
+function quantize(delta, most, codes = new Uint16Array(delta.length)) {
   const buckets = bucketsOf(delta);
   const promoted = buckets.slice(0, most);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
-  const [words, codes] = [bitsOfValues(delta), new Uint16Array(delta.length)];
-  for (let i = 0; i < words.length; i++) if ((words[i] & MAGNITUDE) !== 0) codes[i] = codeOfBin[words[i] >>> 23]; // 0 shares a bin with subnormals
+  sumOfParts(delta.length, (from, to) => codesOfPart(bitsOfValues(delta), codeOfBin, codes, from, to));
   const counts = promoted.map((bucket) => bucket.count);
   return {
     codes,
@@ -92,4 +109,11 @@ function quantize(delta, most) {
     size: 0,
     uniform: false,
   };
+}
+
+/** @param {Uint32Array} words @param {Uint16Array} codeOfBin @param {Uint16Array} codes @param {number} from @param {number} to */
+function codesOfPart(words, codeOfBin, codes, from, to) {
+  // 0 shares a bin with subnormals: all bits of its code are masked.
+  for (let i = from; i < to; i++) codes[i] = codeOfBin[words[i] >>> 23] & (-(words[i] & MAGNITUDE) >> 31);
+  return 0;
 }

@@ -1,9 +1,18 @@
 // Beyond the paper: one code word for a run of zeros and the code that ends it, as codec.scheme.runlength.
 
 const CLASSES_OF_RUNS = 84;
+const MOST_CODES = 32768; // of an alphabet
 const CLASS_BITS = 7; // of the class after an escape
 const MOST_TOKENS = 4096;
 const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // that can have words, after runs of two classes
+
+let classes = new Uint8Array(0); // of runs, by their length
+
+/** The class of every run in a stream. @param {number} elements of the stream */
+function classesOfRuns(elements) {
+  if (classes.length < elements) classes = new Uint8Array(elements).map((_, run) => classNumber(run));
+  return classes;
+}
 
 /**
  * How often each symbol follows a run of each class, in each stream.
@@ -13,17 +22,36 @@ const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // that can have words, after runs 
  * @returns {Uint32Array[]} rows of CLASSES_OF_RUNS
  */
 function countTokens(codes, elements, rows) {
-  return Array.from({ length: Math.ceil(codes.length / elements) }, (_, stream) => {
-    const counts = new Uint32Array(rows * CLASSES_OF_RUNS);
-    const begin = stream * elements;
-    const end = Math.min(begin + elements, codes.length);
-    for (let i = begin, next = begin; i < end; i++) {
-      if (codes[i] === 0) continue;
-      counts[(Math.min(codes[i], rows) - 1) * CLASSES_OF_RUNS + classNumber(i - next)] += 1;
-      next = i + 1;
-    }
-    return counts;
+  const counts = Array.from({ length: Math.ceil(codes.length / elements) }, () => new Uint32Array((rows + 1) * CLASSES_OF_RUNS));
+  const rowOf = new Uint32Array(MOST_CODES).map((_, code) => Math.min(code, rows) * CLASSES_OF_RUNS);
+  const classOf = classesOfRuns(elements);
+  let run = 0;
+  sumOfParts(codes.length, (from, to) => {
+    if (from % elements === 0) run = 0; // a stream has whole parts
+    run = countPart(codes, counts[Math.floor(from / elements)], rowOf, classOf, run, from, to);
+    return 0;
   });
+  return counts.map((all) => all.subarray(CLASSES_OF_RUNS));
+}
+
+/**
+ * Count the tokens of a part. A zero counts, too, in a row of its own: no branch depends on a code.
+ * @param {Quantized["codes"]} codes
+ * @param {Uint32Array} counts
+ * @param {Uint32Array} rowOf where the counts of each code begin
+ * @param {Uint8Array} classOf each run
+ * @param {number} run zeros before the part
+ * @param {number} from
+ * @param {number} to
+ * @returns {number} zeros at its end
+ */
+function countPart(codes, counts, rowOf, classOf, run, from, to) {
+  for (let i = from; i < to; i++) {
+    const code = codes[i];
+    counts[rowOf[code] + classOf[run]] += 1;
+    run = (run + 1) & ~(-code >> 31);
+  }
+  return run;
 }
 
 /** The class of a run. @param {number} run */

@@ -20,6 +20,7 @@ const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pas
  * @property {Float32Array} delta
  * @property {Float32Array} before
  * @property {number} changed the sum of squares of delta
+ * @property {Uint16Array} [codes] memory for the codes, which each quantization fills anew
  */
 
 /**
@@ -38,34 +39,54 @@ const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pas
  * @param {number} [other]
  * @returns {Steps}
  */
-function quantizeInSteps({ delta, before, changed }, size, offset, most = MOST_STEPS, end = delta.length, other = size) {
-  const [codes, counts] = [new Uint16Array(delta.length), new Uint32Array(2 * most + 2)];
-  const [perStep, perOther] = [1 / size, 1 / other];
-  let [left, beyond] = [changed, false];
-  for (let i = 0; i < delta.length; i++) {
+function quantizeInSteps({ delta, before, changed, codes = new Uint16Array(delta.length) }, size, offset, most = MOST_STEPS, end = delta.length, other = size) {
+  const scale = { size, offset, most, end, other, levels: stepLevels(size, 2 * most + 1), counts: new Uint32Array(2 * most + 2) };
+  const left = changed + sumOfParts(delta.length, (from, to) => quantizePart(delta, before, codes, scale, from, to));
+  const { counts, levels } = scale;
+  const beyond = counts[2 * most + 1] > 0;
+  counts[0] += counts[2 * most + 1];
+  const k = counts.subarray(0, 2 * most + 1).findLastIndex((count) => count > 0) + 1;
+  return { codes, levels: levels.slice(0, k), counts: [...counts.subarray(0, k)], buckets: [], size: k > 1 ? size : 0, uniform: true, left: Math.max(left, 0), beyond };
+}
+
+/**
+ * Quantize some values. No branch depends on one: a processor that guesses wrongly takes twice as long.
+ * @param {Float32Array} delta
+ * @param {Float32Array} before
+ * @param {Uint16Array} codes they are written here
+ * @param {{ size: number, offset: number, most: number, end: number, other: number, levels: Float32Array, counts: Uint32Array }} scale
+ * counts: of each code, and of the changes beyond all codes
+ * @param {number} from
+ * @param {number} to
+ * @returns {number} what the steps leave, less the change: both as sums of squares
+ */
+function quantizePart(delta, before, codes, { size, offset, most, end, other, levels, counts }, from, to) {
+  const [words, perStep, perOther] = [bitsOfValues(delta), 1 / size, 1 / other];
+  let left = 0;
+  for (let i = from; i < to; i++) {
     const change = delta[i];
     const magnitude = Math.abs(change);
-    const number = magnitude * perStep + offset;
-    if (number < 1 || (i >= end && magnitude * perOther + offset < 1)) continue;
-    const steps = Math.floor(number);
+    let steps = Math.min(magnitude * perStep + offset, most + 1) | 0;
+    if (i >= end && magnitude * perOther + offset < 1) steps = 0;
+    let code = 2 * steps - (((words[i] >>> 31) ^ 1) & (-steps >>> 31));
     if (steps > most) {
-      beyond = true;
-      continue;
-    }
-    const code = change > 0 ? 2 * steps - 1 : 2 * steps;
+      counts[2 * most + 1] += 1;
+      code = 0;
+    } else counts[code] += 1;
     codes[i] = code;
-    counts[code] += 1;
     // What a decoder does: the level and the sum are each rounded once.
-    const rest = before[i] + change - Math.fround(before[i] + Math.fround(change > 0 ? steps * size : -steps * size));
+    const rest = before[i] + change - Math.fround(before[i] + levels[code]);
     left += rest * rest - change * change;
   }
-  counts[0] = counts.reduce((sum, count) => sum - count, delta.length);
-  const k = Math.max(counts.findLastIndex((count) => count > 0), 0) + 1;
-  return { codes, levels: stepLevels(size, k), counts: [...counts.subarray(0, k)], buckets: [], size: k > 1 ? size : 0, uniform: true, left: Math.max(left, 0), beyond };
+  return left;
 }
 
 /** The level of each code. @param {number} size of a step @param {number} k how many codes */
-const stepLevels = (size, k) => Float32Array.from({ length: k }, (_, code) => stepsOfCode(code) * size);
+function stepLevels(size, k) {
+  const levels = new Float32Array(k);
+  for (let code = 1; code < k; code++) levels[code] = stepsOfCode(code) * size;
+  return levels;
+}
 
 /** How many steps a code stands for, with their sign. @param {number} code */
 const stepsOfCode = (code) => (code % 2 === 1 ? (code + 1) / 2 : -code / 2 || 0);
@@ -197,8 +218,6 @@ function distanceSearch(changing, magnitudes, distance, most) {
   }
   const coarsest = Math.max(largest / (1 - offset), finest);
   let [fitting, tooCoarse, ratio] = [0, 0, 1];
-  /** @type {Steps | null} */
-  let best = null;
   for (let pass = 0; pass < PASSES; pass++) {
     const aim = (0.995 * distance) ** 2 / ratio;
     let [size] = between(fitting || finest, tooCoarse || coarsest, (middle) => magnitudes.shareLeft(middle, offset) <= aim);
@@ -207,7 +226,7 @@ function distanceSearch(changing, magnitudes, distance, most) {
     if (newest.beyond) return null;
     const left = distanceOf(newest, changing);
     if (left <= distance) {
-      [fitting, best] = [size, newest];
+      fitting = size;
       if (left >= 0.98 * distance || size >= coarsest) return newest;
     } else {
       tooCoarse = size;
@@ -216,8 +235,7 @@ function distanceSearch(changing, magnitudes, distance, most) {
     if (tooCoarse > 0 && tooCoarse <= fitting * CLOSE) break;
     ratio = Math.max(left ** 2 / Math.max(magnitudes.shareLeft(size, offset), 1e-30), 1e-9);
   }
-  if (best) return best;
-  best = quantized(finest);
+  const best = quantized(fitting || finest); // again: a later pass has other codes
   return distanceOf(best, changing) <= distance ? best : null;
 }
 
@@ -237,6 +255,8 @@ function stepsWithin(changing, limit, stage) {
   return searched(changing, (magnitudes) => new BudgetSearch(changing, magnitudes, Math.max(limit, 0), stage).steps);
 }
 
+const AIM = 0.992; // share of the limit that the next try is chosen for
+const BLENDED = 1.1; // step sizes of a smaller ratio: blocks of both fill the limit
 const USED = 0.975; // share of the limit from which on the search ends
 const MOST_MARGIN = 1.01; // a size that differs so much from those tried is always worth another pass
 
@@ -252,8 +272,11 @@ class BudgetSearch {
     this.tooFine = 0; // the sizes nearest to each other that were tried; 0 for none
     this.fitting = 0;
     this.keptTooFine = 0; // values that move with the size that is too fine
+    this.nbytesTooFine = 0; // and its bytes
     /** @type {Fitted | null} */
     this.best = null;
+    /** @type {Fitted | null} the last one that was tried, whose codes are in memory */
+    this.newest = null;
     this.isBeyond = false; // whether a change is larger than the magnitudes say
   }
 
@@ -264,7 +287,7 @@ class BudgetSearch {
     const steps = quantizeInSteps(this.changing, Math.max(Math.fround(size), finest), OFFSET, this.most, end, other && Math.fround(other));
     this.isBeyond ||= steps.beyond;
     const kept = first === undefined ? steps : firstOf(steps, first);
-    return { ...kept, nbytes: messageOf(kept, this.stage).most, lacking: 0 };
+    return (this.newest = { ...kept, nbytes: messageOf(kept, this.stage).most, lacking: 0 });
   }
 
   /** The steps; null if they need other magnitudes. @returns {Fitted | null} */
@@ -288,12 +311,26 @@ class BudgetSearch {
     }
     if (best.nbytes < USED * limit && this.keptTooFine > keptBy(best)) {
       // No single size keeps only a part of many values of nearly equal magnitude: the first ones do.
-      const blocks = Math.ceil(this.changing.delta.length / BLOCK);
-      const blend = (/** @type {number} */ n) => this.fit(this.tooFine, undefined, BLOCK * n, this.fitting);
-      const part = blend(mostThat(0, blocks - 1, (n) => blend(n).nbytes <= limit));
+      const part = this.blend(best.nbytes);
       if (best.nbytes < part.nbytes && part.nbytes <= limit) return part;
     }
-    return best;
+    return best === this.newest ? best : this.fit(this.fitting);
+  }
+
+  /** The size that is too fine in about as many of the first blocks as fit, as _StepFitter.fit_blend. @param {number} fewest bytes of the size that fits */
+  blend(fewest) {
+    const { limit, tooFine, fitting } = this;
+    let [low, high, most] = [0, Math.ceil(this.changing.delta.length / BLOCK), this.nbytesTooFine];
+    const part = (/** @type {number} */ n) => this.fit(tooFine, undefined, BLOCK * n, fitting);
+    for (let tried = 1; low + 1 < high; tried++) {
+      const share = tried % 3 === 0 ? 0.5 : (AIM * limit - fewest) / (most - fewest);
+      const middle = low + Math.min(Math.max(Math.floor(share * (high - low)), 1), high - low - 1);
+      const newest = part(middle);
+      if (USED * limit <= newest.nbytes && newest.nbytes <= limit) return newest;
+      if (newest.nbytes <= limit) [low, fewest] = [middle, newest.nbytes];
+      else [high, most] = [middle, newest.nbytes];
+    }
+    return part(low);
   }
 
   /** Try sizes until one nearly fills the limit. */
@@ -305,7 +342,7 @@ class BudgetSearch {
     const coarsest = Math.max(largest / (1 - OFFSET), SMALLEST);
     let ratio = 1.012; // usual, of the bytes to the estimate
     for (let pass = 0; pass < PASSES; pass++) {
-      const bits = (8 * 0.992 * limit) / ratio / n;
+      const bits = (8 * AIM * limit) / ratio / n;
       const [, estimated] = between(this.tooFine || finest, this.fitting || coarsest, (middle) => magnitudes.entropy(middle, OFFSET) > bits);
       const size = this.nextSize(estimated, finest, coarsest);
       const newest = this.fit(size);
@@ -318,9 +355,10 @@ class BudgetSearch {
           return;
         }
       } else {
-        [this.tooFine, this.keptTooFine] = [size, keptBy(newest)];
+        [this.tooFine, this.keptTooFine, this.nbytesTooFine] = [size, keptBy(newest), newest.nbytes];
       }
-      if (this.tooFine >= coarsest / CLOSE ** 2 || (this.fitting > 0 && this.fitting <= this.tooFine * CLOSE)) return;
+      const apart = this.best && this.keptTooFine > keptBy(this.best) ? BLENDED : CLOSE;
+      if (this.tooFine >= coarsest / CLOSE ** 2 || (this.fitting > 0 && this.fitting <= this.tooFine * apart)) return;
       ratio = Math.max(newest.nbytes / Math.max((n * magnitudes.entropy(size, OFFSET)) / 8, 1), 1e-3);
     }
   }
@@ -352,15 +390,16 @@ function mostThat(low, high, isTrue) {
   return low;
 }
 
-/** Steps of which only the first changes are kept. @param {Steps} steps @param {number} most @returns {Steps} */
+/** Keep only the first changes. @param {Steps} steps @param {number} most @returns {Steps} */
 function firstOf(steps, most) {
-  const [codes, counts] = [steps.codes.slice(), steps.counts.map(() => 0)];
+  const { codes } = steps;
+  const counts = steps.counts.map(() => 0);
   for (let i = 0, kept = 0; i < codes.length; i++) {
     if (codes[i] !== 0 && ++kept > most) codes[i] = 0;
     counts[codes[i]] += 1;
   }
   const k = Math.max(counts.findLastIndex((count) => count > 0), 0) + 1;
-  return { ...steps, codes, counts: counts.slice(0, k), levels: steps.levels.slice(0, k) };
+  return { ...steps, counts: counts.slice(0, k), levels: steps.levels.slice(0, k) };
 }
 
 /** The smallest budget that is sure to hold so many bytes, as codec.scheme.budget advises it. @param {number} nbytes @param {number} n values */

@@ -18,18 +18,19 @@
  * @property {Quantized} quantized
  * @property {EncodedCodes} encoded
  * @property {number} changed sum of squares of delta
+ * @property {number} left the same of what the track still lacks
  */
 
 /** The track. Each checkpoint moves it towards the weights. What it then lacks comes with the next one. */
 class Tracker {
   /**
-   * @param {Float32Array} weights those of the first checkpoint, which is exact
+   * @param {Float32Array} weights those of the first checkpoint, which is exact: they become the track
    * @param {Setting} setting
    * @param {Matrix[]} matrices rows and columns of the tensors
    * @param {number} headerNbytes of a record, which a budget pays for, too
    */
   constructor(weights, setting, matrices, headerNbytes = 0) {
-    this.track = weights.slice();
+    this.track = weights;
     this.setting = setting;
     this.matrices = matrices;
     this.headerNbytes = headerNbytes;
@@ -42,16 +43,17 @@ class Tracker {
    * Save a checkpoint. The track moves.
    * @param {Float32Array} weights
    * @param {Float32Array | null} last those of the checkpoint before; only needed if what is left out is lost
+   * @param {{ delta?: Float32Array, codes?: Uint16Array }} [memory] for what is returned
    * @returns {Saved}
    */
-  step(weights, last) {
+  step(weights, last, memory = {}) {
     const { track } = this;
-    const { delta, changed } = changeOf(weights, track, this.setting.carries ? null : last);
-    const quantized = this.quantized({ delta, before: track, changed });
+    const { delta, changed } = changeOf(weights, track, this.setting.carries ? null : last, memory.delta);
+    const quantized = this.quantized({ delta, before: track, changed, codes: memory.codes });
     const encoded = encodeCodes(quantized, this.stage);
     if (encoded.table) this.table = encoded.table;
-    move(track, quantized);
-    return { delta, quantized, encoded, changed };
+    const left = move(track, quantized, weights);
+    return { delta, quantized, encoded, changed, left };
   }
 
   /** @returns {Stage} */
@@ -63,7 +65,7 @@ class Tracker {
   quantized(changing) {
     const { x, most, budget, distance, coder } = this.setting;
     if (distance !== null) return stepsLeaving(changing, distance, coder);
-    if (budget === null) return quantize(changing.delta, most ?? promotedBy(x));
+    if (budget === null) return quantize(changing.delta, most ?? promotedBy(x), changing.codes);
     const fitted = stepsWithin(changing, budget * 4 * changing.delta.length - this.headerNbytes, this.stage);
     if (fitted.lacking) this.leastBudget = Math.max(this.leastBudget, advisedBudget(fitted.lacking + this.headerNbytes, changing.delta.length));
     return fitted;
@@ -75,20 +77,47 @@ class Tracker {
  * @param {Float32Array} weights
  * @param {Float32Array} track
  * @param {Float32Array | null} last the weights before, if what was left out is lost
+ * @param {Float32Array} [delta] memory for the change; it may be that of `last`
  */
-function changeOf(weights, track, last) {
-  const live = last ? track.map((value, i) => value + Math.fround(weights[i] - last[i])) : weights;
-  const delta = new Float32Array(live.length);
-  let changed = 0;
-  for (let i = 0; i < delta.length; i++) {
-    const change = Math.fround(live[i] - track[i]);
-    delta[i] = change;
-    changed += change * change;
-  }
+function changeOf(weights, track, last, delta = new Float32Array(weights.length)) {
+  const changed = sumOfParts(delta.length, (from, to) => {
+    if (last) for (let i = from; i < to; i++) delta[i] = track[i] + Math.fround(weights[i] - last[i]);
+    return changeOfPart(last ? delta : weights, track, delta, from, to);
+  });
   return { delta, changed };
 }
 
-/** Move values by the levels of their codes. Code 0 is skipped: adding 0 would turn -0 into 0. @param {Float32Array} values @param {Quantized} quantized */
-function move(values, { codes, levels }) {
-  for (let i = 0; i < values.length; i++) if (codes[i] !== 0) values[i] += levels[codes[i]];
+/** @param {Float32Array} weights @param {Float32Array} track @param {Float32Array} delta their difference is written here @param {number} from @param {number} to */
+function changeOfPart(weights, track, delta, from, to) {
+  let changed = 0;
+  for (let i = from; i < to; i++) {
+    const change = Math.fround(weights[i] - track[i]);
+    delta[i] = change;
+    changed += change * change;
+  }
+  return changed;
+}
+
+/**
+ * Move values by the levels of their codes.
+ * @param {Float32Array} values
+ * @param {Quantized} quantized
+ * @param {Float32Array} [aim]
+ * @returns {number} the sum of squares of what is left to the aim
+ */
+function move(values, { codes, levels }, aim = values) {
+  const moves = levels.slice();
+  moves[0] = -0; // adding 0 would turn -0 into 0
+  return sumOfParts(values.length, (from, to) => movePart(values, codes, moves, aim, from, to));
+}
+
+/** @param {Float32Array} values @param {Quantized["codes"]} codes @param {Float32Array} moves @param {Float32Array} aim @param {number} from @param {number} to */
+function movePart(values, codes, moves, aim, from, to) {
+  let left = 0;
+  for (let i = from; i < to; i++) {
+    values[i] += moves[codes[i]];
+    const rest = aim[i] - values[i];
+    left += rest * rest;
+  }
+  return left;
 }
