@@ -9,7 +9,7 @@
  * @property {Float64Array} residual of each bucket the sum of squared distances to its level
  */
 
-/** @param {{ delta: Float32Array, quantized: Quantized, codes?: Uint16Array }} checkpoint codes: memory for those of all buckets @returns {Dissected} */
+/** @param {{ delta: Float32Array, quantized: Quantized, codes?: Uint8Array }} checkpoint codes: memory for those of all buckets @returns {Dissected} */
 function dissect({ delta, quantized, codes }) {
   const all = quantize(delta, Infinity, codes);
   const [energy, residual] = [new Float64Array(all.buckets.length), new Float64Array(all.buckets.length)];

@@ -3,7 +3,7 @@
 
 /** Of each dtype: its name, and its largest exponent. @type {Record<string, [string, number]>} */
 const FLOATS = { F32: ["float32", 255], BF16: ["bfloat16", 255], F16: ["float16", 31] };
-const PIECE = 2 ** 20; // bytes that are deflated at once
+const PIECE = 2 ** 16; // bytes that are deflated at once
 
 /** @typedef {Pick<GapsFacts, "n" | "changed" | "gaps" | "residual" | "deflated">} Exact */
 
@@ -40,27 +40,24 @@ function residualsNbytes(before, after) {
   }, 0);
 }
 
-/** What differs, bit by bit, in pieces. @param {StateFile} before @param {StateFile} after */
-function* xored(before, after) {
-  for (const [t, { buffer, byteLength }] of before.values.entries()) {
-    const [old, next] = [new Uint8Array(buffer, 0, byteLength), new Uint8Array(after.values[t].buffer)];
-    for (let at = 0; at < byteLength; at += PIECE) yield old.slice(at, at + PIECE).map((byte, i) => byte ^ next[at + i]);
-  }
-}
-
-/** Bytes of what differs, deflated. @param {StateFile} before @param {StateFile} after */
+/** Bytes of what differs, bit by bit, deflated. @param {StateFile} before @param {StateFile} after */
 async function deflatedNbytes(before, after) {
-  const pieces = xored(before, after);
-  const source = new ReadableStream({
-    pull(controller) {
-      const { done, value } = pieces.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-  });
-  const reader = source.pipeThrough(new CompressionStream("deflate-raw")).getReader();
+  const { readable, writable } = new CompressionStream("deflate-raw");
+  const [writer, reader] = [writable.getWriter(), readable.getReader()];
+  const written = (async () => {
+    for (const [t, { buffer, byteLength }] of before.values.entries()) {
+      const [old, next] = [new Uint8Array(buffer, 0, byteLength), new Uint8Array(after.values[t].buffer)];
+      for (let at = 0; at < byteLength; at += PIECE) {
+        const piece = old.slice(at, at + PIECE);
+        for (let i = 0; i < piece.length; i++) piece[i] ^= next[at + i];
+        await writer.write(piece);
+      }
+    }
+    await writer.close();
+  })();
   let nbytes = 0;
   for (let read = await reader.read(); !read.done; read = await reader.read()) nbytes += read.value.length;
+  await written;
   return nbytes;
 }
 

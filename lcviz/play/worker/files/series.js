@@ -11,7 +11,7 @@
  * @property {number} trained the same of what was trained since the first file
  */
 
-/** @typedef {Step & { step: number, delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array, codes: Uint16Array }} ShownStep step: its number, from 1 on. codes: memory for any */
+/** @typedef {Step & { step: number, delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array, codes: Uint8Array }} ShownStep step: its number, from 1 on. codes: memory for those of all buckets */
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
 const HEADER_NBYTES = 179; // of a delta's header and its row, without the numbers whose length varies
@@ -33,8 +33,8 @@ class Series {
     /** @type {Matrix[]} */
     this.matrices = this.tensors.map(({ shape }) => [shape[0] ?? 1, shape.slice(1).reduce((product, size) => product * size, 1)]);
     const [live, before, delta, track] = Array.from({ length: 4 }, () => new Float32Array(n));
-    this.memory = { live, before, delta, codes: new Uint16Array(n) };
-    this.short = states.slice(1).map(() => new Uint8Array(n)); // the codes of each step, where a byte is enough
+    this.memory = { live, before, delta, codes: new Uint8Array(n) };
+    this.codes = states.slice(1).map(() => new Uint8Array(n)); // of each step
     /** @type {number[]} what was trained up to each step, as a sum of squares */
     this.trained = [];
     /** @type {Exact[]} what each step takes without loss, where it is known */
@@ -72,17 +72,15 @@ class Series {
   /** Save the next state. */
   advance() {
     const { states, tracker, memory } = this;
-    const { live, before, codes } = memory;
+    const { live, before, delta } = memory;
     const i = this.steps.length;
     this.trained[i] ??= squaresBetween(weightsOf(states[i + 1], live), weightsOf(states[0], before));
     weightsOf(states[i + 1], live);
     if (i === this.length - 1) before.set(tracker.track); // the last step is shown first
     const { budget } = tracker.setting;
     if (budget !== null) tracker.headerNbytes = budgetedHeader(budget, this.n, states[i + 1].name);
-    const { quantized, encoded, changed, left } = tracker.step(live, this.lost(i), memory);
-    const short = quantized.levels.length > 256 ? codes.slice() : this.short[i];
-    if (short === this.short[i]) short.set(codes);
-    this.steps.push({ quantized: { ...quantized, codes: short }, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
+    const { quantized, encoded, changed, left } = tracker.step(live, this.lost(i), { delta, codes: this.codes[i] });
+    this.steps.push({ quantized, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
     if (this.isSaved) this.hold(i);
   }
 

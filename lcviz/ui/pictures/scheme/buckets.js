@@ -20,7 +20,7 @@ const NON_FINITE_BIN = 255; // of infinity and NaN
 /**
  * A change in codes.
  * @typedef {object} Quantized
- * @property {Uint16Array | Uint8Array} codes of each value, an index into levels
+ * @property {Uint8Array | Uint16Array} codes of each value, an index into levels; of 16 bits where 8 are too few
  * @property {Float32Array} levels the first one is 0; buckets have theirs by falling magnitude
  * @property {number[]} counts how many values have each code
  * @property {ExponentBucket[]} buckets all, by falling magnitude; the first ones are promoted. None
@@ -91,12 +91,13 @@ const promotedBy = (x) => (x === null ? Infinity : 2 ** x - 1);
  * Quantize a change in exponent buckets.
  * @param {Float32Array} delta finite values
  * @param {number} most buckets that are kept
- * @param {Uint16Array} [codes] memory for the codes
+ * @param {Quantized["codes"]} [memory] for the codes
  * @returns {Quantized}
  */
-function quantize(delta, most, codes = new Uint16Array(delta.length)) {
+function quantize(delta, most, memory = new Uint8Array(delta.length)) {
   const buckets = bucketsOf(delta);
   const promoted = buckets.slice(0, most);
+  const codes = roomFor(promoted.length + 1, memory);
   const codeOfBin = new Uint16Array(BINS);
   promoted.forEach((bucket, i) => (codeOfBin[bucket.bin] = i + 1));
   sumOfParts(delta.length, (from, to) => codesOfPart(bitsOfValues(delta), codeOfBin, codes, from, to));
@@ -111,7 +112,10 @@ function quantize(delta, most, codes = new Uint16Array(delta.length)) {
   };
 }
 
-/** @param {Uint32Array} words @param {Uint16Array} codeOfBin @param {Uint16Array} codes @param {number} from @param {number} to */
+/** Memory for the codes of so many levels. @param {number} levels @param {Quantized["codes"]} memory taken if it is large enough */
+const roomFor = (levels, memory) => (levels <= 256 || memory instanceof Uint16Array ? memory : new Uint16Array(memory.length));
+
+/** @param {Uint32Array} words @param {Uint16Array} codeOfBin @param {Quantized["codes"]} codes @param {number} from @param {number} to */
 function codesOfPart(words, codeOfBin, codes, from, to) {
   // 0 shares a bin with subnormals: all bits of its code are masked.
   for (let i = from; i < to; i++) codes[i] = codeOfBin[words[i] >>> 23] & (-(words[i] & MAGNITUDE) >> 31);

@@ -92,12 +92,13 @@ function contextSymbols({ levels, uniform }) {
 
 /** Writes decisions into an interval that they narrow. */
 class Interval {
-  constructor() {
+  /** @param {number} room bytes that are likely to be enough */
+  constructor(room) {
     this.chances = FIRST_CONTEXTS.chances.slice();
     this.uses = FIRST_CONTEXTS.uses.slice();
     this.low = 0; // 40 bits
     this.span = 2 ** 40;
-    this.bytes = new Uint8Array(4096);
+    this.bytes = new Uint8Array(room);
     this.n = 0; // of them that are written
   }
 
@@ -168,7 +169,7 @@ const capped = (activity) => Math.min(Math.max(activity >> 4, 0), 23);
  * @param {Float64Array | null} costs the bits of each element are added to it; null to save the time
  */
 function contextStream(codes, matrices, octets, { q: qOf, weights, signs }, costs = null) {
-  const interval = new Interval();
+  const interval = new Interval(codes.length + 16);
   let spent = 0;
   /** Share the bits since the last call among elements. @param {number} from @param {number} to */
   const share = (from, to) => {

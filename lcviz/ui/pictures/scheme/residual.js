@@ -47,9 +47,10 @@ function residualNbytes(old, next, dtype) {
   const isMost = counts.every((own, c) => MOST * own[0] < totals[c]);
   const plans = isMost ? counts.map((own) => planOfMost(own, total < n, pair)) : plansOf(pair, contextOf, counts.length, elements);
   const words = plans.map(() => 0);
+  const memory = tokensOf(plans.length, pair);
   const ends = streamEnds(n, elements);
   ends.forEach((end, i) => {
-    const stream = countSteps(pair, contextOf, plans.length, i * elements, end);
+    const stream = countSteps(pair, contextOf, memory, i * elements, end);
     plans.forEach((plan, c) => {
       if (plan) words[c] += Math.ceil((plan.stays * stream.elements[c] + bitsOfCounts(stream.tokens[c], plan.more)) / 32);
     });
@@ -121,10 +122,13 @@ function entropyOf(counts) {
   return total && total * binaryLogarithm(total) - counts.reduce((sum, count) => (count ? sum + count * binaryLogarithm(count) : sum), 0);
 }
 
-/** Tokens and elements of each context in a stream. @param {Pair} pair @param {Uint8Array} contextOf each exponent @param {number} contexts @param {number} begin @param {number} end */
-function countSteps({ old, next, magnitude, mantissa, half }, contextOf, contexts, begin, end) {
-  const tokens = Array.from({ length: contexts }, () => new Uint32Array(2 * half * CLASSES_OF_RUNS));
-  const [elements, after] = [new Uint32Array(contexts), new Uint32Array(contexts)]; // so far, and up to the last change
+/** Memory for the tokens of contexts. @param {number} contexts @param {Pair} pair */
+const tokensOf = (contexts, { half }) => Array.from({ length: contexts }, () => new Uint32Array(2 * half * CLASSES_OF_RUNS));
+
+/** Tokens and elements of each context in a stream. @param {Pair} pair @param {Uint8Array} contextOf each exponent @param {Uint32Array[]} tokens memory for them @param {number} begin @param {number} end */
+function countSteps({ old, next, magnitude, mantissa, half }, contextOf, tokens, begin, end) {
+  for (const own of tokens) own.fill(0);
+  const [elements, after] = [tokens, tokens].map(({ length }) => new Uint32Array(length)); // so far, and up to the last change
   for (let i = begin; i < end; i++) {
     const before = old[i];
     const c = contextOf[(before & magnitude) >>> mantissa];
@@ -142,7 +146,7 @@ function countSteps({ old, next, magnitude, mantissa, half }, contextOf, context
 function plansOf(pair, contextOf, contexts, elements) {
   const stride = Math.max(Math.floor(pair.old.length / (COUNTED * UNIT)), 1);
   const ends = streamEnds(pair.old.length, stride > 1 ? UNIT : elements);
-  const streams = ends.flatMap((end, i) => (i % stride ? [] : [countSteps(pair, contextOf, contexts, ends[i - 1] ?? 0, end)]));
+  const streams = ends.flatMap((end, i) => (i % stride ? [] : [countSteps(pair, contextOf, tokensOf(contexts, pair), ends[i - 1] ?? 0, end)]));
   const ns = summed(streams.map((stream) => stream.elements));
   return Array.from(ns, (n, c) => planOfRuns(summed(streams.map(({ tokens }) => tokens[c])), n, stride > 1, pair));
 }

@@ -20,7 +20,7 @@ const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pas
  * @property {Float32Array} delta
  * @property {Float32Array} before
  * @property {number} changed the sum of squares of delta
- * @property {Uint16Array} [codes] memory for the codes, which each quantization fills anew
+ * @property {Quantized["codes"]} [codes] memory for the codes, which each quantization fills anew
  */
 
 /**
@@ -39,13 +39,15 @@ const CLOSE = 1.0005; // step sizes of a smaller ratio are not worth another pas
  * @param {number} [other]
  * @returns {Steps}
  */
-function quantizeInSteps({ delta, before, changed, codes = new Uint16Array(delta.length) }, size, offset, most = MOST_STEPS, end = delta.length, other = size) {
+function quantizeInSteps({ delta, before, changed, codes = new Uint8Array(delta.length) }, size, offset, most = MOST_STEPS, end = delta.length, other = size) {
   const scale = { size, offset, most, end, other, levels: stepLevels(size, 2 * most + 1), counts: new Uint32Array(2 * most + 2) };
   const left = changed + sumOfParts(delta.length, (from, to) => quantizePart(delta, before, codes, scale, from, to));
   const { counts, levels } = scale;
   const beyond = counts[2 * most + 1] > 0;
   counts[0] += counts[2 * most + 1];
   const k = counts.subarray(0, 2 * most + 1).findLastIndex((count) => count > 0) + 1;
+  const room = roomFor(k, codes);
+  if (room !== codes) return quantizeInSteps({ delta, before, changed, codes: room }, size, offset, most, end, other);
   return { codes, levels: levels.slice(0, k), counts: [...counts.subarray(0, k)], buckets: [], size: k > 1 ? size : 0, uniform: true, left: Math.max(left, 0), beyond };
 }
 
@@ -53,7 +55,7 @@ function quantizeInSteps({ delta, before, changed, codes = new Uint16Array(delta
  * Quantize some values. No branch depends on one: a processor that guesses wrongly takes twice as long.
  * @param {Float32Array} delta
  * @param {Float32Array} before
- * @param {Uint16Array} codes they are written here
+ * @param {Quantized["codes"]} codes they are written here
  * @param {{ size: number, offset: number, most: number, end: number, other: number, levels: Float32Array, counts: Uint32Array }} scale
  * counts: of each code, and of the changes beyond all codes
  * @param {number} from

@@ -43,7 +43,7 @@ class Tracker {
    * Save a checkpoint. The track moves.
    * @param {Float32Array} weights
    * @param {Float32Array | null} last those of the checkpoint before; only needed if what is left out is lost
-   * @param {{ delta?: Float32Array, codes?: Uint16Array }} [memory] for what is returned
+   * @param {{ delta?: Float32Array, codes?: Quantized["codes"] }} [memory] for what is returned
    * @returns {Saved}
    */
   step(weights, last, memory = {}) {
