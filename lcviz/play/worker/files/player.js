@@ -6,6 +6,7 @@ const EXAMPLE_STEPS = [100, 200, 300, 400]; // of the built-in series
 const MOST_PIXELS = [96, 240]; // rows and columns of a picture of a tensor
 const MOST_RATIO = 6; // of columns to rows, and the other way round, of a picture
 const MOST_AT_ONCE = 2 ** 19; // values, up to which one answer has everything
+const PATIENCE = 50; // milliseconds that a message waits at most for a size
 const MOST_TENSORS = 12; // that are listed
 
 /** The files that a visitor has opened, and what is shown of them. */
@@ -235,7 +236,17 @@ class FilesPlayer {
   /** What measures the next size that is shown and not known yet; null if all are. @param {FilesView} view @returns {(() => void | Promise<void>) | null} */
   unmeasured({ series, checkpoint, matrices, setting, sizes }) {
     const coder = sizes && this.coders.find(({ name }) => !(name in sizes));
-    if (sizes && coder) return () => void (sizes[coder.name] = sizeWith(/** @type {Coder} */ (coder.name), { ...checkpoint, matrices }, setting));
+    if (sizes && coder) {
+      return async () => {
+        // A context code takes seconds: another setting does not wait for it.
+        const written = () => contextStreams(checkpoint.quantized, matrices, performance.now() + PATIENCE)?.length ?? 0;
+        for (let [before, n] = [-1, 0]; coder.name === "context" && n > before; [before, n] = [n, written()]) {
+          await new Promise((go) => setTimeout(go, 0));
+          if (this.series?.inMemory !== checkpoint) return;
+        }
+        sizes[coder.name] = sizeWith(/** @type {Coder} */ (coder.name), { ...checkpoint, matrices }, setting);
+      };
+    }
     const { step } = checkpoint;
     const [exact, before, after] = [series.exactOf(step), series.states[step - 1], series.states[step]];
     if (exact.residual === null) return () => void (exact.residual = residualsNbytes(before, after));

@@ -271,21 +271,28 @@ function writeMagnitude(interval, a, activity, beside, up) {
   for (let k = 0; k < size; k++) interval.decide(BITS_BELOW + 3 * size + Math.min(k, 2), ((a - 8) >> (size - 1 - k)) % 2 === 1);
 }
 
+/** Streams that are written already: a large change takes seconds. @type {WeakMap<Quantized, Uint8Array[]>} */
+const WRITTEN = new WeakMap();
+
 /**
  * The streams of a context code; null if it cannot be used.
  * @param {Quantized} quantized
  * @param {Matrix[]} matrices of the tensors
+ * @param {number} [until] time at which to stop, between two streams; the next call goes on
  */
-function contextStreams(quantized, matrices) {
+function contextStreams(quantized, matrices, until = Infinity) {
   const symbols = contextSymbols(quantized);
   if (!symbols) return null;
   const { codes } = quantized;
+  const streams = WRITTEN.get(quantized) ?? [];
+  WRITTEN.set(quantized, streams);
   let end = 0;
-  return matricesOfStreams(matrices).map((own) => {
+  matricesOfStreams(matrices).forEach((own, i) => {
     const begin = end;
     end = own.reduce((sum, [rows, columns]) => sum + rows * columns, begin);
-    return contextStream(codes.subarray(begin, end), own, codes.length > MOST_SINGLE, symbols);
+    if (i === streams.length && performance.now() < until) streams.push(contextStream(codes.subarray(begin, end), own, codes.length > MOST_SINGLE, symbols));
   });
+  return streams;
 }
 
 /** Bytes of these streams, with the list of their sizes: 7 bits a byte. @param {Uint8Array[]} streams */
