@@ -79,7 +79,9 @@ class Header:
             letters, keep = coding_text(self.coding).split(" ")
             words = [f"d{letters}", f"{self.step}", parent, track, keep]
         if self.rest is not None:
-            words.append(",".join(_thousandths(share) for share in self.rest))
+            # In thousandths; 9999 stands for more, and for infinity.
+            rest = (round(_THOUSAND * min(share, LONGEST_REST.behind)) for share in self.rest)
+            words.append(",".join(f"{min(share, _MOST)}" for share in rest))
         return "".join(f"{word} " for word in (f"{FORMAT}", *words))
 
     @classmethod
@@ -172,11 +174,6 @@ def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
         actual = "nothing" if text.isascii() else "other characters"
         raise MalformedRecordError(where, f"something in ASCII in {MORE!r}", actual)
     return more
-
-
-def _thousandths(share: float) -> str:
-    """A share in thousandths; 9999 stands for more, and for infinity."""
-    return f"{min(round(_THOUSAND * min(share, LONGEST_REST.behind)), _MOST)}"
 
 
 def _step_of(word: str, where: str) -> int:

@@ -214,11 +214,9 @@ def _problem(position: Position, copy: OptimizerCopy, record: Mapping[str, Any])
 def _remedy(copy: OptimizerCopy, record: Mapping[str, Any]) -> str:
     """What makes the copy's steps lead to the saved bits."""
     saved = record["capability"]
-    needed = "and the kind of device of the training"
+    needed = "of the training, on the same kind of processor or device"
     if record["device"] == "cpu" and saved != copy.environment["capability"]:
-        needed = (
-            f"of the training and set ATEN_CPU_CAPABILITY={saved.lower()} before torch is imported"
-        )
+        needed = f"of the training; set ATEN_CPU_CAPABILITY={saved.lower()} before importing torch"
     return f"To restore every step, use the software {needed}"
 
 

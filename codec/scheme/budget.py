@@ -17,7 +17,7 @@ kept in part, its largest values first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -281,11 +281,17 @@ def fit_buckets(
     smallest_nbytes = fit_part(math.inf, largest, 1)[0].nbytes
     if smallest_nbytes > hard_limit:
         return replace(fit_part(0.0, largest, 1)[0], nbytes=smallest_nbytes)
-    n, end = 1, int(collected.at_least(largest).histogram.count.sum())
+    end = int(collected.at_least(largest).histogram.count.sum())
+    n = _most(1, end, lambda n: fit_part(limit, largest, n)[1])
+    return fit_part(max(limit, smallest_nbytes), largest, n)[0]
+
+
+def _most(n: int, end: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to ``end`` that fits, as ``n`` does."""
     while n < end:
         middle = (n + end + 1) // 2
-        n, end = (middle, end) if fit_part(limit, largest, middle)[1] else (n, middle - 1)
-    return fit_part(max(limit, smallest_nbytes), largest, n)[0]
+        n, end = (middle, end) if fits(middle) else (n, middle - 1)
+    return n
 
 
 def fit_steps(
@@ -320,11 +326,13 @@ def fit_steps(
         smallest_nbytes = fitter.fit(largest, 1).nbytes
         if smallest_nbytes > hard_limit:
             return replace(fitter.fit(min(4 * largest, LARGEST_SIZE)), nbytes=smallest_nbytes)
-        return fitter.fit_first(largest, max(limit, smallest_nbytes))
+        most = max(limit, smallest_nbytes)
+        n = _most(1, fitter.fit(largest).n_kept, lambda n: fitter.fit(largest, n).nbytes <= most)
+        return fitter.fit(largest, n)
     newest = search.newest
     if best.nbytes < USED * limit and search.n_kept_too_fine > best.n_kept:
         # No single size keeps only a part of many values of nearly equal magnitude.
-        part = fitter.fit_blend(search, best.nbytes, limit)
+        part = fitter.fit_blend(search.too_fine, search.fitting, limit)
         if best.nbytes < part.nbytes <= limit:
             return part
         newest = part  # it now has the survivors' memory
@@ -357,41 +365,19 @@ class _StepFitter:
         message = self.stage.message(steps.survivors, steps.counts, steps.levels, uniform=True)
         return Fitted(message, message.most_nbytes, steps.remainder)
 
-    def fit_first(self, size: float, limit: float) -> Fitted:
-        """As many of the first survivors as fit, at least one."""
-        n, end = 1, self.fit(size).n_kept
-        while n < end:
-            middle = (n + end + 1) // 2
-            fits = self.fit(size, middle).nbytes <= limit
-            n, end = (middle, end) if fits else (n, middle - 1)
-        return self.fit(size, n)
+    def fit_blend(self, size: float, other: float, limit: float) -> Fitted:
+        """Steps of this size in as many of the first blocks as nearly fill the limit.
 
-    def fit_blend(self, search: _Search, fewest: int, limit: float) -> Fitted:
-        """Steps of the size that is too fine, in about as many of the first blocks as fit.
-
-        In the blocks after them, only changes that would be a step of the size that fits. Its
-        ``fewest`` bytes and the others grow about evenly with the blocks: the next number to try
-        lies on a line between them. Every third one is halfway: no line ever takes long.
+        In the blocks after them, only changes that would be a step of size ``other``.
         """
-
-        def blend(n: int) -> Fitted:
-            return self.fit(search.too_fine, end=BLOCK * n, other=search.fitting)
-
         n_fine, n_too_many = 0, -(-self.quantize.segments.n // BLOCK)
-        most, n_tried = search.nbytes_too_fine, 0
         while n_fine + 1 < n_too_many:
-            n_tried += 1
-            share = 0.5 if n_tried % 3 == 0 else (AIM * limit - fewest) / (most - fewest)
-            between = n_too_many - n_fine
-            middle = n_fine + min(max(math.floor(share * between), 1), between - 1)
-            part = blend(middle)
+            middle = (n_fine + n_too_many) // 2
+            part = self.fit(size, end=BLOCK * middle, other=other)
             if USED * limit <= part.nbytes <= limit:
                 return part
-            if part.nbytes <= limit:
-                n_fine, fewest = middle, part.nbytes
-            else:
-                n_too_many, most = middle, part.nbytes
-        return blend(n_fine)
+            n_fine, n_too_many = (middle, n_too_many) if part.nbytes <= limit else (n_fine, middle)
+        return self.fit(size, end=BLOCK * n_fine, other=other)
 
 
 @dataclass
@@ -399,8 +385,7 @@ class _Search:
     """Step sizes between which the smallest that fits lies.
 
     finest, coarsest: the limits of any search. too_fine, fitting: the sizes nearest to each other
-    that were tried; 0 if there is none yet. n_kept_too_fine, nbytes_too_fine: the values that
-    ``too_fine`` keeps, and its bytes.
+    that were tried; 0 if there is none yet. n_kept_too_fine: the values that ``too_fine`` keeps.
     best: the steps of the size ``fitting``. newest: the steps that were tried last.
     """
 
@@ -409,7 +394,6 @@ class _Search:
     too_fine: float = 0.0
     fitting: float = 0.0
     n_kept_too_fine: int = 0
-    nbytes_too_fine: int = 0
     best: Fitted | None = None
     newest: Fitted | None = None
 
@@ -429,9 +413,8 @@ class _Search:
     @property
     def is_closed(self) -> bool:
         """Whether no size between those tried is worth another pass."""
+        ratio = BLENDED if self.best and self.n_kept_too_fine > self.best.n_kept else CLOSE
         too_coarse = self.too_fine >= self.coarsest / CLOSE**2
-        can_blend = self.best is not None and self.n_kept_too_fine > self.best.n_kept
-        ratio = BLENDED if can_blend else CLOSE
         return too_coarse or 0 < self.fitting <= self.too_fine * ratio
 
 
@@ -454,8 +437,7 @@ def _search(fitter: _StepFitter, magnitudes: Magnitudes, limit: float) -> _Searc
                 search.n_kept_too_fine = 0
                 break
         else:
-            search.too_fine = size
-            search.n_kept_too_fine, search.nbytes_too_fine = newest.n_kept, newest.nbytes
+            search.too_fine, search.n_kept_too_fine = size, newest.n_kept
         if search.is_closed:
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)

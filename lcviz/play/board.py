@@ -16,8 +16,8 @@ from lcviz.ui import picture
 QUESTION = "What can you throw away and still restart after a crash?"
 MODULES = "headline weights buckets steps bits curves examples tensors gaps"
 _FOLDER = Path(__file__).parent
-# Comments on lines of their own, and indentation: together a fifteenth of the page.
-_UNREAD = re.compile(r"^ *(/\*\*.*?\*/\n|//[^\n]*\n)|^ +", re.DOTALL | re.MULTILINE)
+# Comments on lines of their own, indentation and empty lines: together a fifteenth of the page.
+_UNREAD = re.compile(r"^ *(/\*\*.*?\*/\n|//[^\n]*\n)|^ +|^\n", re.DOTALL | re.MULTILINE)
 
 
 def _files(folder: str, names: str) -> list[Path]:

@@ -253,6 +253,15 @@ def test_most_of_a_budget_is_used() -> None:
         assert 0.97 * 0.05 * 4 * n < step.nbytes <= 0.05 * 4 * n
 
 
+def test_most_of_a_budget_is_used_where_most_changes_are_alike() -> None:
+    """Steps of one size keep all of them, or only a few larger ones: some blocks keep them."""
+    n = 300_000
+    rng = np.random.default_rng(0)
+    change = rng.choice([-1e-3, 1e-3, 4e-3], n, p=[0.49, 0.49, 0.02]).astype(F32)
+    step = codec.Tracker({"w": np.zeros(n, F32)}, budget=0.02).step({"w": change})
+    assert 0.97 * 0.02 * 4 * n < step.nbytes <= 0.02 * 4 * n
+
+
 # Whole records, as a training saves them.
 
 

@@ -187,6 +187,15 @@ def test_runs_of_checkpoints(batch: int) -> None:
     compare([random_run(rng, int(rng.integers(60, 3_000))) for _ in range(RUNS_A_BATCH)])
 
 
+def test_a_budget_that_no_single_size_fills() -> None:
+    """Many values of one magnitude: either all of them move, or only a few larger ones."""
+    rng = np.random.default_rng(0)
+    zeros = np.zeros(20_000, np.float32)
+    states = [zeros, rng.choice([-1e-3, 1e-3, 4e-3], zeros.size, p=[0.49, 0.49, 0.02])]
+    settings: list[Setting] = [{"budget": share, "coder": "huffman"} for share in (0.036, 0.04)]
+    compare([(list(map(np.float32, states)), cut(rng, zeros.size), own) for own in settings])
+
+
 def random_run(rng: np.random.Generator, n: int) -> Run:
     """Some states in a random setting that the codec accepts."""
     while True:

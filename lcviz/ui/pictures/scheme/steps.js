@@ -274,7 +274,6 @@ class BudgetSearch {
     this.tooFine = 0; // the sizes nearest to each other that were tried; 0 for none
     this.fitting = 0;
     this.keptTooFine = 0; // values that move with the size that is too fine
-    this.nbytesTooFine = 0; // and its bytes
     /** @type {Fitted | null} */
     this.best = null;
     /** @type {Fitted | null} the last one that was tried, whose codes are in memory */
@@ -313,24 +312,22 @@ class BudgetSearch {
     }
     if (best.nbytes < USED * limit && this.keptTooFine > keptBy(best)) {
       // No single size keeps only a part of many values of nearly equal magnitude: the first ones do.
-      const part = this.blend(best.nbytes);
+      const part = this.blend();
       if (best.nbytes < part.nbytes && part.nbytes <= limit) return part;
     }
     return best === this.newest ? best : this.fit(this.fitting);
   }
 
-  /** The size that is too fine in about as many of the first blocks as fit, as _StepFitter.fit_blend. @param {number} fewest bytes of the size that fits */
-  blend(fewest) {
+  /** The size that is too fine, in as many of the first blocks as nearly fill the limit. */
+  blend() {
     const { limit, tooFine, fitting } = this;
-    let [low, high, most] = [0, Math.ceil(this.changing.delta.length / BLOCK), this.nbytesTooFine];
+    let [low, high] = [0, Math.ceil(this.changing.delta.length / BLOCK)];
     const part = (/** @type {number} */ n) => this.fit(tooFine, undefined, BLOCK * n, fitting);
-    for (let tried = 1; low + 1 < high; tried++) {
-      const share = tried % 3 === 0 ? 0.5 : (AIM * limit - fewest) / (most - fewest);
-      const middle = low + Math.min(Math.max(Math.floor(share * (high - low)), 1), high - low - 1);
-      const newest = part(middle);
-      if (USED * limit <= newest.nbytes && newest.nbytes <= limit) return newest;
-      if (newest.nbytes <= limit) [low, fewest] = [middle, newest.nbytes];
-      else [high, most] = [middle, newest.nbytes];
+    while (low + 1 < high) {
+      const middle = Math.floor((low + high) / 2);
+      const { nbytes } = part(middle);
+      if (USED * limit <= nbytes && nbytes <= limit) return /** @type {Fitted} */ (this.newest);
+      [low, high] = nbytes <= limit ? [middle, high] : [low, middle];
     }
     return part(low);
   }
@@ -357,7 +354,7 @@ class BudgetSearch {
           return;
         }
       } else {
-        [this.tooFine, this.keptTooFine, this.nbytesTooFine] = [size, keptBy(newest), newest.nbytes];
+        [this.tooFine, this.keptTooFine] = [size, keptBy(newest)];
       }
       const apart = this.best && this.keptTooFine > keptBy(this.best) ? BLENDED : CLOSE;
       if (this.tooFine >= coarsest / CLOSE ** 2 || (this.fitting > 0 && this.fitting <= this.tooFine * apart)) return;
