@@ -175,6 +175,20 @@ def test_the_bytes_are_those_of_codec_compress(
         assert [nbytes for nbytes, *_ in exact] == exactly(paths, folder / "exact.lcc")
 
 
+def test_a_budget_pays_for_the_digests_of_a_large_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    paths, weights = [], rng.normal(size=(300, 200))
+    for step in range(3):
+        paths.append(str(tmp_path / f"step-{step}.safetensors"))
+        save_file({"w": torch.tensor(weights, dtype=torch.float32)}, paths[-1])
+        weights = weights + 0.01 * rng.normal(size=weights.shape) ** 3
+    for i, setting in enumerate([{"budget": 0.1}, {"budget": 0.2}, {"budget": 0.25}]):
+        (answer,) = asked(SIZES, paths, [{"distance": None, **setting}])
+        assert [nbytes for nbytes, _ in answer] == compressed(paths, tmp_path / f"{i}.lcc", setting)
+
+
 def test_tensors_in_another_order_are_the_same(tmp_path: Path) -> None:
     paths = series(tmp_path, 0, (torch.float32,), 3)
     setting = [{"distance": 0.3}]

@@ -14,12 +14,29 @@
 /** @typedef {Step & { step: number, delta: Float32Array, before: Float32Array, live: Float32Array, after: Float32Array, codes: Uint8Array }} ShownStep step: its number, from 1 on. codes: memory for those of all buckets */
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
-const HEADER_NBYTES = 179; // of a delta's header and its row, without the numbers whose length varies
+const HEADER_NBYTES = 177; // of a delta's header and its row, without the numbers whose length varies
+const EXACT_NBYTES = 32; // of tensors that are stored exactly: their number of digits counts
+const BLOCK_NBYTES = 2 ** 14; // of a record's arrays that have a digest, at least
+const MOST_BLOCKS = 2 ** 10; // of a record
+const DIGEST_LETTERS = 22;
 
-/** Bytes of a record's header that a budget pays for, as codec.record.record.header_nbytes. @param {number} budget @param {number} n values @param {string} name of the file */
-function budgetedHeader(budget, n, name) {
+/** Bytes of a record's header that a budget pays for, as codec.record.record.header_nbytes. @param {number} budget @param {number} n values @param {StateFile} state */
+function budgetedHeader(budget, n, { name, exact }) {
   const step = name.match(/\d+/g)?.at(-1) ?? "0";
-  return HEADER_NBYTES + String(budget).length + String(Number(step)).length + 2 * String(Math.floor(4 * n * budget)).length;
+  const whole = Math.floor(4 * n * budget);
+  const more = digestsNbytes(whole);
+  const entry = more && `,"more":{"dtype":"U8","shape":[${more}],"data_offsets":[0,${more}]}`.length;
+  const begin = more + (exact.length ? EXACT_NBYTES : 0);
+  return HEADER_NBYTES + [budget, Number(step), whole, begin, begin + whole].join("").length + entry + more;
+}
+
+/** Bytes of the digests of a record's blocks, as codec.record.chunks. @param {number} nbytes of its arrays */
+function digestsNbytes(nbytes) {
+  if (nbytes <= 2 * BLOCK_NBYTES) return 0;
+  let block = BLOCK_NBYTES;
+  while (block * MOST_BLOCKS < nbytes) block *= 2;
+  const text = '{"head":"","chunks":""}'.length + DIGEST_LETTERS + 4 * Math.ceil((16 * Math.ceil(nbytes / block)) / 3);
+  return 8 * Math.ceil(text / 8);
 }
 
 /** States in files, and their chain in a setting. All steps and settings share the same memory. */
@@ -78,7 +95,7 @@ class Series {
     weightsOf(states[i + 1], live);
     if (i === this.length - 1) before.set(tracker.track); // the last step is shown first
     const { budget } = tracker.setting;
-    if (budget !== null) tracker.headerNbytes = budgetedHeader(budget, this.n, states[i + 1].name);
+    if (budget !== null) tracker.headerNbytes = budgetedHeader(budget, this.n, states[i + 1]);
     const { quantized, encoded, changed, left } = tracker.step(live, this.lost(i), { delta, codes: this.codes[i] });
     this.steps.push({ quantized, encoded, nbytes: ROW_NBYTES + encoded.nbytes, changed, left, trained: this.trained[i] });
     if (this.isSaved) this.hold(i);
