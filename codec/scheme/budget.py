@@ -43,7 +43,6 @@ USED = 0.975  # share of the limit from which on the search for a step size ends
 EXCESS = 1.012  # usual ratio of an alphabet's bytes to the estimate
 AIM = 0.992  # share of the limit that the next step size is chosen for
 CLOSE = 1.0005  # step sizes of a smaller ratio are not worth another pass
-BLENDED = 1.1  # the same where blocks of both can fill the limit
 # A size must differ by this ratio from those tried: MARGIN as a power of the interval's ratio,
 # at most MOST_MARGIN.
 MARGIN, MOST_MARGIN = 0.1, 1.01
@@ -413,7 +412,7 @@ class _Search:
     @property
     def is_closed(self) -> bool:
         """Whether no size between those tried is worth another pass."""
-        ratio = BLENDED if self.best and self.n_kept_too_fine > self.best.n_kept else CLOSE
+        ratio = MOST_MARGIN if self.best and self.n_kept_too_fine > self.best.n_kept else CLOSE
         too_coarse = self.too_fine >= self.coarsest / CLOSE**2
         return too_coarse or 0 < self.fitting <= self.too_fine * ratio
 

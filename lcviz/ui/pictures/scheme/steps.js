@@ -258,7 +258,6 @@ function stepsWithin(changing, limit, stage) {
 }
 
 const AIM = 0.992; // share of the limit that the next try is chosen for
-const BLENDED = 1.1; // step sizes of a smaller ratio: blocks of both fill the limit
 const USED = 0.975; // share of the limit from which on the search ends
 const MOST_MARGIN = 1.01; // a size that differs so much from those tried is always worth another pass
 
@@ -356,7 +355,7 @@ class BudgetSearch {
       } else {
         [this.tooFine, this.keptTooFine] = [size, keptBy(newest)];
       }
-      const apart = this.best && this.keptTooFine > keptBy(this.best) ? BLENDED : CLOSE;
+      const apart = this.best && this.keptTooFine > keptBy(this.best) ? MOST_MARGIN : CLOSE;
       if (this.tooFine >= coarsest / CLOSE ** 2 || (this.fitting > 0 && this.fitting <= this.tooFine * apart)) return;
       ratio = Math.max(newest.nbytes / Math.max((n * magnitudes.entropy(size, OFFSET)) / 8, 1), 1e-3);
     }
