@@ -15,7 +15,7 @@
 
 const ROW_NBYTES = 6; // before the codes of an alphabet
 const HEADER_NBYTES = 177; // of a delta's header and its row, without the numbers whose length varies
-const EXACT_NBYTES = 32; // of tensors that are stored exactly: their number of digits counts
+const EXACT_NBYTES = 32; // assumed of tensors that are stored exactly: only its number of digits counts
 const BLOCK_NBYTES = 2 ** 14; // of a record's arrays that have a digest, at least
 const MOST_BLOCKS = 2 ** 10; // of a record
 const DIGEST_LETTERS = 22;
@@ -91,8 +91,8 @@ class Series {
     const { states, tracker, memory } = this;
     const { live, before, delta } = memory;
     const i = this.steps.length;
-    this.trained[i] ??= squaresBetween(weightsOf(states[i + 1], live), weightsOf(states[0], before));
     weightsOf(states[i + 1], live);
+    this.trained[i] ??= squaresBetween(live, weightsOf(states[0], before));
     if (i === this.length - 1) before.set(tracker.track); // the last step is shown first
     const { budget } = tracker.setting;
     if (budget !== null) tracker.headerNbytes = budgetedHeader(budget, this.n, states[i + 1]);

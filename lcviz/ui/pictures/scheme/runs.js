@@ -6,12 +6,12 @@ const CLASS_BITS = 7; // of the class after an escape
 const MOST_TOKENS = 4096;
 const MOST_SYMBOLS = (MOST_TOKENS - 2) >> 1; // that can have words, after runs of two classes
 
-let classes = new Uint8Array(0); // of runs, by their length
+let classNumbers = new Uint8Array(0); // of runs, by their length
 
 /** The class of every run in a stream. @param {number} elements of the stream */
 function classesOfRuns(elements) {
-  if (classes.length < elements) classes = new Uint8Array(elements).map((_, run) => classNumber(run));
-  return classes;
+  if (classNumbers.length < elements) classNumbers = new Uint8Array(elements).map((_, run) => classNumber(run));
+  return classNumbers;
 }
 
 /**
@@ -24,11 +24,11 @@ function classesOfRuns(elements) {
 function countTokens(codes, elements, rows) {
   const counts = Array.from({ length: Math.ceil(codes.length / elements) }, () => new Uint32Array((rows + 1) * CLASSES_OF_RUNS));
   const rowOf = new Uint32Array(MOST_CODES).map((_, code) => Math.min(code, rows) * CLASSES_OF_RUNS);
-  const classOf = classesOfRuns(elements);
+  const classOfRun = classesOfRuns(elements);
   let run = 0;
   sumOfParts(codes.length, (from, to) => {
     if (from % elements === 0) run = 0; // a stream has whole parts
-    run = countPart(codes, counts[Math.floor(from / elements)], rowOf, classOf, run, from, to);
+    run = countPart(codes, counts[Math.floor(from / elements)], rowOf, classOfRun, run, from, to);
     return 0;
   });
   return counts.map((all) => all.subarray(CLASSES_OF_RUNS));
@@ -39,16 +39,16 @@ function countTokens(codes, elements, rows) {
  * @param {Quantized["codes"]} codes
  * @param {Uint32Array} counts
  * @param {Uint32Array} rowOf where the counts of each code begin
- * @param {Uint8Array} classOf each run
+ * @param {Uint8Array} classOfRun the class of each run
  * @param {number} run zeros before the part
  * @param {number} from
  * @param {number} to
  * @returns {number} zeros at its end
  */
-function countPart(codes, counts, rowOf, classOf, run, from, to) {
+function countPart(codes, counts, rowOf, classOfRun, run, from, to) {
   for (let i = from; i < to; i++) {
     const code = codes[i];
-    counts[rowOf[code] + classOf[run]] += 1;
+    counts[rowOf[code] + classOfRun[run]] += 1;
     run = (run + 1) & ~(-code >> 31);
   }
   return run;

@@ -52,7 +52,7 @@ function quantizeInSteps({ delta, before, changed, codes = new Uint8Array(delta.
 }
 
 /**
- * Quantize some values. No branch depends on one: a processor that guesses wrongly takes twice as long.
+ * Quantize some values. Hardly a branch depends on one: a processor that guesses wrongly takes twice as long.
  * @param {Float32Array} delta
  * @param {Float32Array} before
  * @param {Quantized["codes"]} codes they are written here
